@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -39,11 +40,12 @@ class CommunicatorState;
 
 // Move-only. One thread at a time per context: a communicator, its children and its requests belong
 // together, and a second thread takes independent(). Overlapping calls are reported as
-// Error{bad_argument}. Only abort() may be called from any thread. In a child that was forked off,
-// all calls on what the parent made are Error{bad_argument}, and handles go without a trace. After
-// an error other than bad_argument, truncated, the mismatch of a message's type, or the timeout of
-// an unmatched receive, the communicator is broken: every further call throws the same error. The
-// destructor is local, may run in any order, and never waits for a peer's call.
+// Error{bad_argument}, or wait for their turn where Options::threads says so; a function that a
+// call runs may make none. Only abort() may be called from any thread. In a child that was forked
+// off, all calls on what the parent made are Error{bad_argument}, and handles go without a trace.
+// After an error other than bad_argument, truncated, the mismatch of a message's type, or the
+// timeout of an unmatched receive, the communicator is broken: every further call throws the same
+// error. The destructor is local, may run in any order, and never waits for a peer's call.
 class QPMESH_API Communicator {
  public:
   // What was moved from can only be assigned to and destroyed.
@@ -77,10 +79,7 @@ class QPMESH_API Communicator {
   template <class T>
     requires detail::ElementRange<std::vector<T>>
   std::vector<T> receive(int source = any_source, int tag = 0, const CallOptions& options = {}) {
-    const auto [status, element_count] = await_elements(sizeof(T), source, tag, options);
-    std::vector<T> data(element_count);
-    receive(data, status.source, status.tag, options);
-    return data;
+    return match(source, tag, options).template receive<T>(options);
   }
   // Send and receive at once, without the deadlock of doing them in turn.
   template <Source S, Target T>
@@ -472,6 +471,15 @@ class QPMESH_API Communicator {
   std::vector<int> ranks_in(const Communicator& other) const;
 
   void progress();  // one step of everything in this context; never blocks
+
+  // For event loops: a descriptor that poll, epoll and their like wait for, readable when
+  // progress() may find something. The context's own: it is not read, written or closed.
+  // Peers on this host ring only for who sleeps, so the loop says each time that it will:
+  //   poll(fds, n, arm_wait().count()); progress(); …test the requests…
+  // Error{bad_argument} where several threads use the context: one of them sleeps for all.
+  int wait_fd();
+  // The loop sleeps now. Returns how long it may, at most 1 s; 0: something has happened already.
+  std::chrono::milliseconds arm_wait();
   // Collective goodbye; the communicator cannot be used afterwards.
   void finish(const CallOptions& options = {});
   // Ends this context on every rank: operations in flight and all later ones
@@ -492,9 +500,6 @@ class QPMESH_API Communicator {
   }
   std::size_t block_count() const noexcept { return static_cast<std::size_t>(size()); }
 
-  // Of the first message in line, which stays there, how many elements it has.
-  std::pair<Status, std::size_t> await_elements(std::size_t element_bytes, int source, int tag,
-                                                const CallOptions& options);
   void send_elements(const detail::ConstElements& data, int destination, int tag,
                      const CallOptions& options);
   Status receive_elements(const detail::Elements& data, int source, int tag,

@@ -25,6 +25,8 @@ enum class ConnectWhen : std::uint8_t { init, first_use };
 enum class RendezvousChoice : std::uint8_t { write, read };
 // What algorithms are chosen by, where nobody asks for one.
 enum class ChoiceBy : std::uint8_t { measured, predicted };
+// How many threads use what one init() has made.
+enum class ThreadUse : std::uint8_t { one, several };
 // What is logged: this and all more severe.
 enum class LogLevel : std::uint8_t { off, error, warning, info, debug };
 
@@ -102,6 +104,14 @@ struct Options {
   ChoiceBy choice = ChoiceBy::measured;
   // QPMESH_ALGORITHMS: collective=algorithm, separated by commas; others are chosen (agreed)
   std::string algorithms;
+  // QPMESH_THREADS: several = any thread may call, and one is inside at a time; with one, a call
+  // that another thread's has not ended is Error{bad_argument}
+  ThreadUse threads = ThreadUse::one;
+  // QPMESH_PROGRESS_THREAD: a thread of the library makes progress while the program computes;
+  // threads counts as several
+  bool progress_thread = false;
+  // QPMESH_PROGRESS_CORE: where that thread runs; -1 = where the process may
+  std::int64_t progress_core = -1;
   // QPMESH_LOG
   LogLevel log = LogLevel::warning;
 

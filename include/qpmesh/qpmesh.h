@@ -6,9 +6,9 @@
 // Functions return QPMESH_OK or a qpmesh_code; qpmesh_last_error() then says what happened, where,
 // and what to do. Results are stored on success only, through pointers that come last. What a
 // function makes belongs to the caller until its _free, which takes null too. One thread at a time
-// uses what one init made. A pointer to nothing is allowed where the count is 0. Vectors of an
-// operation are the same memory where that is said to be in place, and have nothing in common
-// otherwise.
+// uses what one init made, unless QPMESH_THREADS=several (docs/threads.md). A pointer to nothing is
+// allowed where the count is 0. Vectors of an operation are the same memory where that is said to
+// be in place, and have nothing in common otherwise.
 #pragma once
 
 #include <stddef.h>
@@ -167,6 +167,11 @@ QPMESH_API int qpmesh_communicator_free(qpmesh_communicator* world);
 QPMESH_API int qpmesh_abort(qpmesh_communicator* world, const char* reason);
 // One step of everything that is in flight; never blocks.
 QPMESH_API int qpmesh_progress(qpmesh_communicator* world);
+
+// For event loops: a descriptor to poll, and, each time before it is polled, how long that may take
+// (0: do not sleep). qpmesh_progress() behind it.
+QPMESH_API int qpmesh_wait_fd(qpmesh_communicator* world, int* fd);
+QPMESH_API int qpmesh_arm_wait(qpmesh_communicator* world, int* timeout_ms);
 
 // Who this rank is and how many there are; -1 when world is null.
 QPMESH_API int qpmesh_rank(const qpmesh_communicator* world);

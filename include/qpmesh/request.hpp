@@ -58,14 +58,15 @@ struct CallOptions {
   bool synchronous = false;
 };
 
-// Move-only. Keeps its context alive while it is in flight. The buffers named at the start belong
-// to the operation until test() has returned true, wait() has returned or thrown, or cancel() has
-// returned true. An error stays told: test() and wait() throw it every time. The destructor of a
-// request in flight waits, at most until the operation's deadline: a hang with a name is better
-// than memory overwritten behind the caller's back. While an exception passes by it cancels the
-// operation, or waits for at most 200 ms: the exception is seen soon. What has not ended then, such
-// as a collective that others have not come to, ends with its communicator: Error{aborted} on the
-// other ranks. What a destructor swallows, it logs.
+// Move-only. Keeps its context alive while it is in flight. One thread at a time uses a request,
+// whichever thread that is where Options::threads lets several call. The buffers named at the start
+// belong to the operation until test() has returned true, wait() has returned or thrown, or
+// cancel() has returned true. An error stays told: test() and wait() throw it every time. The
+// destructor of a request in flight waits, at most until the operation's deadline: a hang with a
+// name is better than memory overwritten behind the caller's back. While an exception passes by it
+// cancels the operation, or waits for at most 200 ms: the exception is seen soon. What has not
+// ended then, such as a collective that others have not come to, ends with its communicator:
+// Error{aborted} on the other ranks. What a destructor swallows, it logs.
 class [[nodiscard]] QPMESH_API Request {
  public:
   // Done already; calls make the others.

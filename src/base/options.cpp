@@ -33,6 +33,7 @@ constexpr std::array<std::string_view, 2> connect_names{"exchange", "cm"};
 constexpr std::array<std::string_view, 2> connect_when_names{"init", "first_use"};
 constexpr std::array<std::string_view, 2> rendezvous_names{"write", "read"};
 constexpr std::array<std::string_view, 2> choice_names{"measured", "predicted"};
+constexpr std::array<std::string_view, 2> thread_use_names{"one", "several"};
 constexpr std::array<std::string_view, 2> bool_names{"no", "yes"};
 constexpr std::span<const std::string_view> any;
 
@@ -163,6 +164,14 @@ constexpr std::array table{
     name("algorithms", "QPMESH_ALGORITHMS", &Options::algorithms, any, agreed,
          "Forces algorithms of collectives, as `allreduce=one_shot:<8KiB,direct,broadcast=chain`: "
          "up to a size, and the last one for all others. Other collectives: chosen."),
+    name("threads", "QPMESH_THREADS", &Options::threads, thread_use_names, own,
+         "Who may call what one `init` has made: `one` thread at a time, or `several`, of which "
+         "one is inside at a time and the others wait for their turn (threads.md)."),
+    name("progress_thread", "QPMESH_PROGRESS_THREAD", &Options::progress_thread, bool_names, own,
+         "`yes`: a thread of the library makes progress while the program computes. `threads` "
+         "counts as `several`."),
+    number("progress_core", "QPMESH_PROGRESS_CORE", &Options::progress_core, "(core)", -1, 8191,
+           own, "The core of that thread. -1: those of the process."),
     name("log", "QPMESH_LOG", &Options::log, log_level_names, own,
          "What is written to stderr: this level and all more severe ones."),
 };

@@ -20,7 +20,7 @@ using OptionMember =
     std::variant<std::int64_t Options::*, std::string Options::*, bool Options::*,
                  TransportChoice Options::*, Requirement Options::*, NotificationChoice Options::*,
                  ConnectBy Options::*, ConnectWhen Options::*, RendezvousChoice Options::*,
-                 ChoiceBy Options::*, LogLevel Options::*>;
+                 ChoiceBy Options::*, ThreadUse Options::*, LogLevel Options::*>;
 
 // The default is not here: it is Options{}'s, and there is no second copy of it.
 struct OptionRow {

@@ -16,9 +16,10 @@
 
 namespace qpmesh::calls {
 
-// As long as a call runs: no other one is inside the context. Throws what a call that begins now
-// must throw, in this order: another thread is inside, the communicator has failed or finished, the
-// options make no sense.
+// As long as a call runs: no other one is inside the context. Where several threads may call it
+// waits for its turn. Throws what a call that begins now must throw, in this order: another thread
+// is inside, or this one is already, the communicator has failed or finished, the options make no
+// sense.
 class CallScope {
  public:
   CallScope(context::Context& context, std::string_view operation) : context_{context} {
@@ -150,7 +151,10 @@ struct RequestState : context::HeldRequest, PendingOperation {
 
   // The one way to end it.
   static void destroy(RequestState* state) noexcept {
-    const auto last = state->communicator->let_go(*state);  // the pool outlives its block
+    // The pool outlives its block, and the turn.
+    std::shared_ptr<context::CommunicatorState> last;
+    const progress::HeldTurn turn{state->communicator->context().turn()};
+    last = state->communicator->let_go(*state);
     state->~RequestState();
     progress::FramePool::free(state);
   }

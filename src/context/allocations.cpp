@@ -6,6 +6,7 @@ namespace qpmesh::context {
 
 Allocation::~Allocation() {
   if (all_->parts.process.is_inherited()) return;
+  const progress::HeldTurn turn{all_->waiter.turn()};
   for (const auto& [transport, region] : regions_) transport->deregister_memory(region);
   all_->by_offset.erase(offset_);
   all_->parts.arena->free(offset_, bytes_);
@@ -15,6 +16,7 @@ std::byte* Allocation::data() const noexcept { return all_->parts.arena->data() 
 
 void Allocation::register_with_devices() {
   if (bytes_ == 0) return;
+  const progress::HeldTurn turn{all_->waiter.turn()};
   regions_.reserve(all_->parts.transports.size());
   for (const auto& transport : all_->parts.transports) {
     // Without registration it is memory like any other: messages are copied.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "context/parts.hpp"
+#include "progress/wait.hpp"
 
 namespace qpmesh::context {
 
@@ -51,6 +52,7 @@ struct Allocations {
   std::shared_ptr<Allocation> at(const void* address) const;
 
   const ContextParts& parts;
+  progress::Waiter& waiter;  // whose turn it is, where several threads use the context
   std::map<std::uint64_t, std::weak_ptr<Allocation>> by_offset{};
   bool registration_failed = false;  // and was warned of
 };

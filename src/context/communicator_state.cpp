@@ -116,6 +116,7 @@ void CommunicatorState::make_levels() {
 
 CommunicatorState::~CommunicatorState() {
   if (context_->is_inherited()) return;  // nobody asks that context any more
+  const progress::HeldTurn turn{context_->turn()};
   context_->remove(*this);
   for (auto& node : nodes_) {
     node->leave();
@@ -163,10 +164,19 @@ void CommunicatorState::wait_for_message(const messaging::ReceiveOperation& patt
                                          std::string_view operation, std::int64_t timeout_ms) {
   const auto over = [&] { return failure_ != nullptr || context_->messaging().probe(pattern); };
   if (over()) return;
-  probed_ = &pattern;
-  const std::unique_ptr<CommunicatorState, void (*)(CommunicatorState*)> until_it_ends{
-      this, [](CommunicatorState* state) { state->probed_ = nullptr; }};
+  WaitingProbe probe{pattern};
+  probes_.push_back(probe);
+  const auto until_it_ends = [this](WaitingProbe* ended) { probes_.remove(*ended); };
+  const std::unique_ptr<WaitingProbe, decltype(until_it_ends)> listed{&probe, until_it_ends};
   if (!wait(over, operation, timeout_ms)) throw_timeout(operation, timeout_ms);
+}
+
+bool CommunicatorState::probes(int peer) const noexcept {
+  for (const WaitingProbe* probe = probes_.first(); probe != nullptr; probe = probe->next) {
+    const messaging::ReceiveOperation& pattern = probe->pattern;
+    if (pattern.source == peer && !context_->messaging().probe(pattern)) return true;
+  }
+  return false;
 }
 
 void CommunicatorState::throw_timeout(std::string_view operation, std::int64_t timeout_ms) {
@@ -176,7 +186,9 @@ void CommunicatorState::throw_timeout(std::string_view operation, std::int64_t t
 }
 
 std::optional<int> CommunicatorState::awaited_context_rank() const {
-  if (probed_ != nullptr && probed_->source != messaging::any_peer) return probed_->source;
+  if (const WaitingProbe* const probe = probes_.first();
+      probe != nullptr && probe->pattern.source != messaging::any_peer)
+    return probe->pattern.source;
   if (const auto peer = context_->messaging().awaited(id())) return peer;
   return of_nodes([](const collectives::NodeMemory& node) { return node.awaited(); });
 }

@@ -28,6 +28,13 @@ struct HeldRequest {
   HeldRequest* next = nullptr;
 };
 
+// A probe that waits, in its caller's frame: each thread may have one.
+struct WaitingProbe {
+  const messaging::ReceiveOperation& pattern;
+  WaitingProbe* previous = nullptr;
+  WaitingProbe* next = nullptr;
+};
+
 class CommunicatorState {
  public:
   // node_slabs: of each rank, by rank here. Ours are this object's from now on.
@@ -150,9 +157,7 @@ class CommunicatorState {
                         std::int64_t timeout_ms);
   // Is there a probe of this rank of the context, or of messaging::any_peer? What had come before
   // the rank left is found first.
-  bool probes(int peer) const noexcept {
-    return probed_ != nullptr && probed_->source == peer && !context_->messaging().probe(*probed_);
-  }
+  bool probes(int peer) const noexcept;
   // The rank in the context that fills a buffer of an operation here.
   std::optional<int> filler() const noexcept;
   void warn_filled(std::string_view operation);
@@ -211,7 +216,7 @@ class CommunicatorState {
   // Ranks of the context.
   std::vector<int> asked_;
   std::unique_ptr<const Error> failure_;
-  const messaging::ReceiveOperation* probed_ = nullptr;  // what a probe waits for
+  messaging::List<WaitingProbe> probes_;
   CallHistory history_;
   std::array<std::array<std::unique_ptr<PreparedCall>, 2>, collective_count> prepared_;
   messaging::List<HeldRequest> requests_;

@@ -1,11 +1,15 @@
 #include "context/context.hpp"
 
 #include <fmt/format.h>
+#include <pthread.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <exception>
 #include <map>
+#include <system_error>
 
 #include "base/errors.hpp"
 #include "context/communicator_state.hpp"
@@ -152,6 +156,7 @@ std::unique_ptr<collectives::NodeMemory> Context::node_memory(
 }
 
 Context::~Context() {
+  close();
   leave(std::uncaught_exceptions() > 0 ? Farewell::Reason::unwound : Farewell::Reason::closed);
 }
 
@@ -206,7 +211,9 @@ std::shared_ptr<Context> Context::make(ContextParts parts) {
   return std::shared_ptr<Context>{new Context{std::move(parts)}, destroy};
 }
 
-void Context::throw_unusable(std::string_view operation) const {
+// ---- threads ----
+
+void Context::enter_in_turn(std::string_view operation) {
   if (is_inherited()) {
     base::bad_argument(operation,
                        "only the process that called init may use what it made: fork before init, "
@@ -214,9 +221,81 @@ void Context::throw_unusable(std::string_view operation) const {
                        "process {} is a forked child of process {}, which made this communicator",
                        ::getpid(), parts_.process.pid());
   }
-  base::bad_argument(operation,
-                     "one thread at a time uses a context; world.independent() makes another one",
-                     "another call of this context is still running");
+  if (turn() == nullptr) {
+    base::bad_argument(operation,
+                       "one thread at a time uses a context; set QPMESH_THREADS=several, or give "
+                       "each thread a context of its own: world.independent()",
+                       "another call of this context is still running");
+  }
+  if (turn()->is_mine()) {
+    base::bad_argument(operation, "call it when that call has returned",
+                       "a function that a call of this context runs has called it");
+  }
+  waiter_.begin_turn();
+  if (!health_.abort_waits()) return;
+  try {
+    take_abort();
+  } catch (...) {
+    waiter_.end_turn();
+    throw;
+  }
+}
+
+void Context::open() {
+  const bool has_thread = parts_.options.progress_thread;
+  if (parts_.options.threads == ThreadUse::one && !has_thread) return;
+  waiter_.admit_threads();
+  in_use_.store(true, std::memory_order_relaxed);
+  if (!has_thread) return;
+  // It takes no signal: those are the program's.
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    progress_thread_ = std::thread{[this] { make_progress(); }};
+  } catch (const std::system_error& error) {
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    base::throw_error({.code = ErrorCode::no_resource, .system_error = error.code().value()},
+                      "init", "raise the limit of processes, or set QPMESH_PROGRESS_THREAD=no",
+                      "the progress thread could not be started");
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Context::make_progress() noexcept {
+  ::pthread_setname_np(::pthread_self(), "qpmesh-progress");
+  if (const auto core = static_cast<int>(parts_.options.progress_core); core >= 0) {
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    CPU_SET(static_cast<std::size_t>(core), &cores);
+    if (::pthread_setaffinity_np(::pthread_self(), sizeof cores, &cores) != 0) {
+      log().warning(
+          "QPMESH_PROGRESS_CORE={}: this process may not run there; its progress thread "
+          "stays where the process is",
+          core);
+    }
+  }
+  waiter_.begin_turn();
+  while (!progress_ends_) {
+    try {
+      waiter_.stand_in([this] { return progress_ends_; });
+    } catch (const std::exception& error) {  // such as bad_alloc: who waits meets it, too
+      log().error("in the progress thread: {}", error.what());
+    }
+  }
+  waiter_.end_turn();
+}
+
+void Context::close() noexcept {
+  if (turn() == nullptr) return;
+  if (progress_thread_.joinable()) {
+    waiter_.begin_turn();
+    progress_ends_ = true;
+    waiter_.end_turn();
+    progress_thread_.join();
+  }
+  waiter_.admit_one_thread();
 }
 
 }  // namespace qpmesh::context

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -35,7 +36,8 @@ struct ControlFrame;
 // room, or none is needed.
 using NodeSlabs = std::array<std::uint64_t, 2>;
 
-// One thread at a time. Implements what messaging and the engine ask of the floor above.
+// One thread at a time is inside it: the one of them all that calls, or, where several threads may
+// call, the one whose turn it is. Implements what messaging and the engine ask of the floor above.
 class Context final : public messaging::Listener, public progress::Pollable {
  public:
   // In a forked child its last owner leaves it as it is: to take it down would say goodbye in the
@@ -123,16 +125,27 @@ class Context final : public messaging::Listener, public progress::Pollable {
   // goodbye, whatever handles there are.
   void finished(const CommunicatorState& communicator);
 
-  // A call begins, and ends. One thread at a time: the call that finds another one inside throws.
-  // Relaxed: it finds mistakes, it does not order memory.
+  // It is made: several threads may call, if the options say so, and one of its own makes progress.
+  // Throws Error{no_resource}.
+  void open();
+
+  // A call begins, and ends. Where one thread at a time may call, the call that finds another one
+  // inside throws. Relaxed: it finds mistakes, it does not order memory. Where several threads may
+  // call it is always in use, and a call waits for its turn.
   void enter(std::string_view operation) {
     if (is_inherited() || in_use_.load(std::memory_order_relaxed)) [[unlikely]]
-      throw_unusable(operation);
+      return enter_in_turn(operation);
     if (health_.abort_waits()) [[unlikely]]
       take_abort();
     in_use_.store(true, std::memory_order_relaxed);
   }
-  void exit() noexcept { in_use_.store(false, std::memory_order_relaxed); }
+  void exit() noexcept {
+    if (turn() != nullptr) [[unlikely]]
+      return waiter_.end_turn();
+    in_use_.store(false, std::memory_order_relaxed);
+  }
+  // For what is done to the context outside of a call. nullptr: one thread at a time may call.
+  progress::Turn* turn() noexcept { return waiter_.turn(); }
 
   // messaging::Listener
   bool agrees(int peer, std::uint64_t communicator, std::uint32_t operation,
@@ -149,7 +162,9 @@ class Context final : public messaging::Listener, public progress::Pollable {
   std::uint64_t make_node_slab(std::uint64_t communicator);
   std::optional<std::uint64_t> take_left_slab() noexcept;
   void tell_what_is_known(CommunicatorState& communicator);
-  [[noreturn]] void throw_unusable(std::string_view operation) const;
+  void enter_in_turn(std::string_view operation);
+  void make_progress() noexcept;  // the progress thread
+  void close() noexcept;          // one thread is left
 
   // failures.cpp: what is learnt of peers, and what follows for communicators
   void handle(const base::ControlEvent& event);
@@ -177,11 +192,13 @@ class Context final : public messaging::Listener, public progress::Pollable {
   OperationLog operations_;
   std::unordered_map<std::uint64_t, CommunicatorState*> communicators_;
   CommunicatorState* last_found_ = nullptr;
-  Allocations allocations_{parts_};
+  Allocations allocations_{parts_, waiter_};
   PeerHealth health_;
   std::vector<std::unique_ptr<collectives::NodeMemory>> left_nodes_;
   std::size_t next_left_node_ = 0;  // to be looked at
   std::atomic<bool> in_use_{false};
+  std::thread progress_thread_;
+  bool progress_ends_ = false;  // of the thread's; read and written in a turn
   std::mutex control_mutex_;    // abort() comes from any thread; nothing on the hot path takes it
   bool has_left_ = false;       // said its goodbye
   bool told_finished_ = false;  // with its last error

@@ -98,6 +98,7 @@ int make_group(qpmesh_communicator* world, std::string_view operation, const qpm
 // Keeps what was allocated until it is freed, or its communicator goes.
 void keep(qpmesh_communicator& world, std::pair<qpmesh_communicator::Allocation, void*> made,
           void*& data) {
+  const progress::HeldTurn turn{world.communicator.state()->context().turn()};
   world.allocated.emplace(made.second, std::move(made.first));
   data = made.second;
 }
@@ -151,6 +152,22 @@ int qpmesh_abort(qpmesh_communicator* world, const char* reason) {
 
 int qpmesh_progress(qpmesh_communicator* world) {
   return guarded("progress", [&] { required_world(world, "progress").communicator.progress(); });
+}
+
+int qpmesh_wait_fd(qpmesh_communicator* world, int* fd) {
+  return guarded("wait_fd", [&] {
+    auto& own = required_world(world, "wait_fd");
+    auto& told = required(fd, "fd", "wait_fd");
+    told = own.communicator.wait_fd();
+  });
+}
+
+int qpmesh_arm_wait(qpmesh_communicator* world, int* timeout_ms) {
+  return guarded("arm_wait", [&] {
+    auto& own = required_world(world, "arm_wait");
+    auto& told = required(timeout_ms, "timeout_ms", "arm_wait");
+    told = static_cast<int>(own.communicator.arm_wait().count());
+  });
 }
 
 int qpmesh_rank(const qpmesh_communicator* world) {
@@ -208,6 +225,7 @@ int qpmesh_view_of(qpmesh_communicator* world, const void* data, int rank, const
   return guarded("view_of", [&] {
     auto& own = required_world(world, "view_of");
     auto& seen = required(view, "view", "view_of");
+    const progress::HeldTurn turn{own.communicator.state()->context().turn()};
     seen = detail::view_of(allocation_at(own, data, "view_of").get(), rank);
   });
 }

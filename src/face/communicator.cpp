@@ -26,6 +26,14 @@ std::string_view async_name_of(Collective collective) noexcept {
   return names[static_cast<std::size_t>(collective)];
 }
 
+void require_one_thread(Context& context, std::string_view operation) {
+  if (context.turn() == nullptr) return;
+  bad_argument(
+      operation,
+      "take a context of its own for the event loop: independent() of one with QPMESH_THREADS=one",
+      "several threads use the context, and one of them may sleep for all");
+}
+
 }  // namespace
 
 Communicator::Communicator(std::shared_ptr<CommunicatorState> state) noexcept
@@ -58,24 +66,39 @@ Request Communicator::start_collective(const detail::AnyCollective& what,
 
 void Communicator::progress() {
   const CallScope scope{state_->context(), "progress"};
+  state_->context().waiter().disarm();
   state_->context().waiter().look();
 }
 
+int Communicator::wait_fd() {
+  const CallScope scope{state_->context(), "wait_fd"};
+  require_one_thread(state_->context(), "wait_fd");
+  return state_->context().waiter().descriptor();
+}
+
+std::chrono::milliseconds Communicator::arm_wait() {
+  const CallScope scope{state_->context(), "arm_wait"};
+  require_one_thread(state_->context(), "arm_wait");
+  return state_->context().waiter().arm();
+}
+
 void Communicator::finish(const CallOptions& options) {
-  run(*state_, "finish", options, [&](PendingOperation& request) {
-    require_no_requests(*state_, "finish");
-    const collectives::Group group = state_->begin({.operation = "finish"});
-    const collectives::Algorithm& algorithm = collectives::barrier_one_shot.applies(state_->shape())
-                                                  ? collectives::barrier_one_shot
-                                                  : collectives::barrier_dissemination;
-    calls::start_algorithm(request, group, algorithm, collectives::no_arguments);
-  });
+  const CallScope scope{*state_, "finish", options};
+  require_no_requests(*state_, "finish");
+  PendingOperation request{*state_, "finish", options};
+  const collectives::Group group = state_->begin({.operation = "finish"});
+  const collectives::Algorithm& algorithm = collectives::barrier_one_shot.applies(state_->shape())
+                                                ? collectives::barrier_one_shot
+                                                : collectives::barrier_dissemination;
+  calls::start_algorithm(request, group, algorithm, collectives::no_arguments);
+  finish_waiting(request);
   state_->finish();
 }
 
 void Communicator::abort(std::string_view reason) noexcept { state_->context().abort(reason); }
 
 std::vector<Candidate> Communicator::explain(Collective collective, std::size_t bytes) const {
+  const progress::HeldTurn turn{state_->context().turn()};
   collectives::CallShape shape = state_->shape();
   shape.bytes = bytes;
   const collectives::Selector& selector = state_->selector();

@@ -43,6 +43,7 @@ std::optional<Communicator> split_by(const std::shared_ptr<CommunicatorState>& s
   // may look at it.
   const std::vector<Membership> memberships =
       calls::gather_values(state, {.operation = operation}, mine, options);
+  const progress::HeldTurn turn{state->context().turn()};
   // On ranks without a color too: the count is everybody's.
   const std::uint64_t child = state->take_child_id();
   if (mine.color == no_color) return std::nullopt;
@@ -137,6 +138,7 @@ Communicator Communicator::subgroup(std::span<const int> ranks, int tag,
   }
   const std::vector<context::NodeSlabs> all =
       calls::gather_values(first, {.operation = "subgroup"}, slabs, options);
+  const progress::HeldTurn turn{state_->context().turn()};
   return Communicator{std::make_shared<CommunicatorState>(state_->context_pointer(), id,
                                                           std::move(context_ranks), all)};
 }

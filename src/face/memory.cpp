@@ -98,21 +98,21 @@ std::pair<std::shared_ptr<context::Allocation>, void*> Communicator::allocate_by
   const std::size_t bytes = calls::checked_bytes(count, element_bytes, "allocate");
   Context& context = state_->context();
   std::shared_ptr<context::Allocation> allocation;
+  MemoryWanted mine;
   {
     const CallScope scope{*state_, "allocate", options};
     allocation = allocate_in_arena(*state_, bytes);
+    if (allocation == nullptr) {
+      mine.arena_bytes = context.arena().bytes();
+    } else {
+      mine.touchable_bytes = context.arena().untouched_bytes();
+      mine.left = topology::memory_left();
+      mine.offset = context.arena().offset_of(allocation->data());
+    }
   }
   const CollectiveCall what{.operation = "allocate",
                             .element_count = count,
                             .element_bytes = static_cast<std::uint32_t>(element_bytes)};
-  MemoryWanted mine;
-  if (allocation == nullptr) {
-    mine.arena_bytes = context.arena().bytes();
-  } else {
-    mine.touchable_bytes = context.arena().untouched_bytes();
-    mine.left = topology::memory_left();
-  }
-  if (allocation != nullptr) mine.offset = context.arena().offset_of(allocation->data());
   const auto ranks = calls::gather_values(state_, what, mine, options);
   require_arenas(ranks, bytes);
   require_memory(*state_, ranks, bytes, "allocate");

@@ -216,12 +216,6 @@ Request Communicator::sendrecv_elements_async(const ConstElements& sent, int to,
                    });
 }
 
-std::pair<Status, std::size_t> Communicator::await_elements(std::size_t element_bytes, int source,
-                                                            int tag, const CallOptions& options) {
-  const Status status = probe(source, tag, options);
-  return {status, whole_elements(status, element_bytes)};
-}
-
 Status Communicator::probe(int source, int tag, const CallOptions& options) {
   const CallScope scope{*state_, "probe", options};
   if (source == no_rank) return {};

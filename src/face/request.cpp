@@ -2,6 +2,7 @@
 #include "qpmesh/request.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <list>
 #include <optional>
 #include <vector>
@@ -18,13 +19,22 @@ namespace {
 
 Context& context_of(const RequestState& state) noexcept { return state.communicator->context(); }
 
+// Do several threads call its context? Then its end is seen in a turn alone.
+bool shares_context(const RequestState& state) noexcept {
+  return context_of(state).turn() != nullptr;
+}
+
 // The contexts of requests that are waited for together, entered by this thread.
 class Contexts {
  public:
   Contexts(std::span<const Request> requests, std::string_view operation) {
     for (const Request& request : requests) {
-      if (request.is_in_flight()) enter(context_of(*request.state()), operation);
+      if (request.is_in_flight()) add(context_of(*request.state()));
     }
+    if (first_ == nullptr) return;
+    if (!more_.empty()) sort();
+    first_scope_.emplace(*first_, operation);
+    for (Context* const context : more_) scopes_.emplace_back(*context, operation);
   }
 
   // The sum of all.
@@ -32,6 +42,12 @@ class Contexts {
     std::uint64_t sum = first_->engine().completions();
     for (Context* const context : more_) sum += context->engine().completions();
     return sum;
+  }
+
+  // Do several threads call one of them?
+  bool any_is_shared() const noexcept {
+    return first_->turn() != nullptr ||
+           std::ranges::any_of(more_, [](Context* context) { return context->turn() != nullptr; });
   }
 
   // One look of each.
@@ -51,14 +67,18 @@ class Contexts {
   }
 
  private:
-  void enter(Context& context, std::string_view operation) {
-    if (first_ == nullptr) {
-      first_ = &context;
-      first_scope_.emplace(context, operation);
-    } else if (first_ != &context && std::ranges::find(more_, &context) == more_.end()) {
-      scopes_.emplace_back(context, operation);
+  void add(Context& context) {
+    if (first_ == nullptr) first_ = &context;
+    else if (first_ != &context && std::ranges::find(more_, &context) == more_.end())
       more_.push_back(&context);
-    }
+  }
+
+  // As Waiter::take_turns has it: where turns are waited for, all threads do it in one order.
+  void sort() {
+    more_.push_back(first_);
+    std::ranges::sort(more_, std::less{});
+    first_ = more_.front();
+    more_.erase(more_.begin());
   }
 
   Context* first_ = nullptr;  // usually all: nothing is allocated
@@ -168,7 +188,8 @@ void wait_all(std::span<Request> requests) {
 }
 
 bool test_all(std::span<Request> requests) {
-  Contexts{requests, "test_all"}.look();
+  Contexts contexts{requests, "test_all"};
+  contexts.look();
   return std::ranges::all_of(requests, [](const Request& request) {
     return !request.is_in_flight() || request.state()->done();
   });
@@ -177,8 +198,9 @@ bool test_all(std::span<Request> requests) {
 namespace {
 
 // From `begin` on and around, the first request that is done, or else the first that is in flight;
-// requests.size(): all ends were told.
-std::size_t find_done(std::span<const Request> requests, std::size_t begin) {
+// requests.size(): all ends were told. entered: their contexts are; otherwise those that several
+// threads use are passed over as being in flight.
+std::size_t find_done(std::span<const Request> requests, std::size_t begin, bool entered) {
   const std::size_t count = requests.size();
   std::size_t in_flight = count;
   std::size_t index = begin < count ? begin : 0;
@@ -186,7 +208,8 @@ std::size_t find_done(std::span<const Request> requests, std::size_t begin) {
     const Request& request = requests[index];
     if (request.untold()) return index;
     if (request.is_in_flight()) {
-      if (request.state()->done()) return index;
+      const RequestState& state = *request.state();
+      if ((entered || !shares_context(state)) && state.done()) return index;
       if (in_flight == count) in_flight = index;
     }
     if (++index == count) index = 0;
@@ -202,23 +225,25 @@ std::size_t wait_any(std::span<Request> requests) {
   thread_local constinit std::size_t begin = 0;
   if (requests.empty())
     calls::bad_argument("wait_any", "wait for at least one", "there are no requests");
-  std::size_t found = find_done(requests, begin);
+  std::size_t found = find_done(requests, begin, false);
   if (found == requests.size()) return found;
   if (requests[found].untold()) {
     begin = found + 1;
     return found;
   }
   const RequestState& state = *requests[found].state();
-  if (state.done()) {
+  if (!shares_context(state) && state.done()) {
     const CallScope scope{context_of(state), "wait_any"};
   } else {
     Contexts contexts{requests, "wait_any"};
-    // Of many requests few end between two looks: they are looked at when something has ended.
-    std::uint64_t seen = contexts.completions();
+    // Of many requests few end between two looks: they are looked at when something has ended, and
+    // first of all where another thread may have ended one.
+    std::uint64_t seen = contexts.completions() - (contexts.any_is_shared() ? 1 : 0);
     const auto any_done = [&] {
-      if (contexts.completions() == seen) return false;
-      seen = contexts.completions();
-      found = find_done(requests, begin);
+      if (contexts.completions() != seen) {
+        seen = contexts.completions();
+        found = find_done(requests, begin, true);
+      }
       return requests[found].state()->done();
     };
     context::CommunicatorState& communicator = *state.communicator;
@@ -231,7 +256,8 @@ std::size_t wait_any(std::span<Request> requests) {
 }
 
 std::optional<std::size_t> test_any(std::span<Request> requests) {
-  Contexts{requests, "test_any"}.look();
+  Contexts contexts{requests, "test_any"};
+  contexts.look();
   for (std::size_t i = 0; i < requests.size(); ++i)
     if (has_ended_untold(requests[i])) return i;
   return std::nullopt;
@@ -240,6 +266,7 @@ std::optional<std::size_t> test_any(std::span<Request> requests) {
 std::vector<std::size_t> wait_some(std::span<Request> requests) {
   std::vector<std::size_t> found;
   if (wait_any(requests) == requests.size()) return found;
+  const Contexts contexts{requests, "wait_some"};
   for (std::size_t i = 0; i < requests.size(); ++i)
     if (has_ended_untold(requests[i])) found.push_back(i);
   return found;

@@ -8,6 +8,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <exception>
+#include <functional>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/cpu.hpp"
@@ -22,6 +26,13 @@ constexpr std::uint32_t spins_per_us = 20;
 constexpr std::uint32_t pauseless_spins = 2'000;
 // A lost wake-up would be a bug; it costs a second, not a hang.
 constexpr std::chrono::seconds sleep_max{1};
+// So long requests of several contexts are not looked at, where several threads use one of them:
+// who ends them may be any of those.
+constexpr auto sleep_across_contexts = std::chrono::microseconds{200};
+// What ends in the caller's own look needs no sleeper: to wake it costs more than to look on.
+constexpr int looks_before_ring = 16;
+// A thread that calls at shorter intervals is served by itself.
+constexpr auto stands_in_after = std::chrono::microseconds{200};
 // A yield that took longer met a neighbour that computes.
 constexpr auto slice_lost = std::chrono::microseconds{500};
 constexpr std::uint32_t sleeps_for_yield_max = 64;
@@ -60,20 +71,22 @@ void Waiter::watch(int descriptor) {
     fail("epoll_ctl");
 }
 
-Waiter::Passed Waiter::pass_time(std::uint32_t idle, WaitLimit& limit, Others others) {
-  if (idle <= policy_.spins_max) {
+Waiter::Passed Waiter::pass_time(std::uint32_t idle, WaitLimit& limit, Others others,
+                                 WaitingThread* self) {
+  const bool looks_on = self == nullptr || !self->stands_in;
+  if (looks_on && idle <= policy_.spins_max) {
     if (idle > pauseless_spins) base::cpu_pause();
     return Passed::on;  // short: the clock is not worth reading
   }
-  idle -= policy_.spins_max;
+  idle -= std::min(idle, policy_.spins_max);
   const bool yields_left =
-      idle <= policy_.yields_max * policy_.polls_per_yield && sleeps_left_ == 0;
+      looks_on && idle <= policy_.yields_max * policy_.polls_per_yield && sleeps_left_ == 0;
   if (yields_left && idle % policy_.polls_per_yield != 0) return Passed::on;
   const Deadline now = system_.now();
   const Passed passed = look_at_clock(limit, now);
   if (passed != Passed::on) return passed;  // a warning is given before the next sleep
   if (yields_left) {
-    ::sched_yield();
+    yield_core(self);
     // A neighbour that stays costs each yield a slice, and soon most waits sleep. One that was
     // there by chance must not: sleeps of ranks whose cores are idle cost a multiple of yields.
     if (system_.now() - now > slice_lost) {
@@ -84,7 +97,8 @@ Waiter::Passed Waiter::pass_time(std::uint32_t idle, WaitLimit& limit, Others ot
     }
   } else {
     if (sleeps_left_ > 0) --sleeps_left_;
-    sleep(limit, others);
+    if (self != nullptr) sleep_among_threads(limit, *self);
+    else sleep(limit, others);
   }
   return passed;
 }
@@ -123,13 +137,12 @@ void Waiter::wake_up(bool rung) noexcept {
 }
 
 // epoll_wait counts in milliseconds. For ppoll an epoll is as readable as what is in it.
-void Waiter::block(std::chrono::microseconds length, Others others) {
+bool Waiter::block(std::chrono::microseconds length, Others others) const {
   if (others.empty() && length >= std::chrono::milliseconds{1}) {
     epoll_event event{};
     const auto length_ms = std::chrono::ceil<std::chrono::milliseconds>(length).count();
     const int count = ::epoll_wait(epoll_.get(), &event, 1, static_cast<int>(length_ms));
-    if (count < 0 && errno != EINTR) descriptor_lost_ = true;
-    return;
+    return count >= 0 || errno == EINTR;
   }
   const auto seconds = std::chrono::floor<std::chrono::seconds>(length);
   const timespec time{.tv_sec = seconds.count(),
@@ -139,10 +152,16 @@ void Waiter::block(std::chrono::microseconds length, Others others) {
     all.push_back({.fd = other->epoll_.get(), .events = POLLIN, .revents = 0});
   ::ppoll(all.data(), all.size(), &time, nullptr);
   // Another one sees its own when it waits.
-  descriptor_lost_ |= (all.front().revents & POLLNVAL) != 0;
+  return (all.front().revents & POLLNVAL) == 0;
 }
 
 void Waiter::sleep(const WaitLimit& limit, Others others) {
+  if (shares_turns(others)) {
+    give_turns_up(others);
+    std::this_thread::sleep_for(sleep_across_contexts);
+    take_turns(others);
+    return poll_slow(others);
+  }
   std::chrono::microseconds length = std::min<std::chrono::microseconds>(fall_asleep(), sleep_max);
   for (Waiter* const other : others) length = std::min(length, other->fall_asleep());
   const bool news = step(others);
@@ -150,11 +169,149 @@ void Waiter::sleep(const WaitLimit& limit, Others others) {
     const std::chrono::milliseconds left{
         base::remaining_ms(system_, std::min(limit.deadline, limit.stall_at))};
     length = std::min<std::chrono::microseconds>(length, left);
-    block(length, others);
+    if (!block(length, others)) descriptor_lost_ = true;
   }
   wake_up(!news);
   for (Waiter* const other : others) other->wake_up(!news);
   if (!news) poll_slow(others);
+}
+
+std::chrono::milliseconds Waiter::arm() {
+  armed_ = true;
+  const std::chrono::microseconds length =
+      std::min<std::chrono::microseconds>(fall_asleep(), sleep_max);
+  if (engine_.step()) return std::chrono::milliseconds{0};
+  return std::chrono::ceil<std::chrono::milliseconds>(length);
+}
+
+void Waiter::disarm() {
+  if (!std::exchange(armed_, false)) return;
+  wake_up(true);
+  engine_.poll_slow();
+}
+
+// ---- several threads ----
+
+void Waiter::admit_threads() {
+  auto threads = std::make_unique<WaitingThreads>(system_);
+  watch(threads->descriptor());
+  threads_ = std::move(threads);
+}
+
+// Who looks needs no ring. What nobody rings for, such as a socket, may wake the sleeper: then it
+// is parked.
+void Waiter::begin_looking() noexcept {
+  threads_->begin_looking();
+  if (!threads_->has_sleeper() || threads_->others_look()) return;
+  if (doorbell_.asleep != nullptr) doorbell_.asleep->clear();
+  engine_.end_notification();
+}
+
+// As the sleeper would do it before it sleeps: what the caller has begun may need other news than
+// what was there before.
+bool Waiter::arm_sleeper() {
+  threads_->sleep_at_most(fall_asleep());
+  for (int looks = 0; looks < looks_before_ring; ++looks) {
+    if (!engine_.step()) return false;
+    threads_->wake_done();
+  }
+  return true;
+}
+
+void Waiter::end_turn() noexcept {
+  WaitingThreads& threads = *threads_;
+  threads.wake_done();
+  threads.count_call();
+  if (!threads.anybody_looks()) {
+    if (!threads.has_sleeper()) {
+      threads.wake_one();
+    } else {
+      try {
+        if (arm_sleeper()) threads.ring();
+      } catch (const std::exception&) {  // such as bad_alloc: the sleeper meets it, too
+        threads.ring();
+      }
+    }
+  }
+  threads.turn().give_up();
+}
+
+void Waiter::sleep_among_threads(const WaitLimit& limit, WaitingThread& self) {
+  WaitingThreads& threads = *threads_;
+  const Deadline now = system_.now();
+  const Deadline until = std::min({limit.deadline, limit.stall_at, now + sleep_max});
+  if (threads.has_sleeper() || threads.others_look()) {
+    if (!threads.others_look() && arm_sleeper()) return;
+    threads.park(self, until);
+    return;
+  }
+  const auto length =
+      std::min(fall_asleep(), std::chrono::ceil<std::chrono::microseconds>(until - now));
+  threads.end_looking();
+  threads.begin_sleep(self, length);
+  const bool news = engine_.step();
+  if (!news) {
+    threads.turn().give_up();
+    const bool well = block(length, {});
+    threads.turn().take();
+    if (!well) descriptor_lost_ = true;
+  }
+  threads.end_sleep();
+  threads.begin_looking();
+  wake_up(!news);
+  if (!news) engine_.poll_slow();
+  threads.wake_done();
+}
+
+bool Waiter::shares_turns(Others others) const noexcept {
+  return threads_ != nullptr || std::ranges::any_of(others, [](const Waiter* other) {
+           return other->threads_ != nullptr;
+         });
+}
+
+// In the order of their addresses, which all threads keep: none waits for a turn that another one
+// has which waits for one of its own.
+void Waiter::take_turns(Others others) {
+  std::vector<Waiter*> all{others.begin(), others.end()};
+  all.push_back(this);
+  std::ranges::sort(all, std::less{});
+  for (Waiter* const each : all) {
+    if (each->threads_ != nullptr) each->begin_turn();
+  }
+}
+
+void Waiter::give_turns_up(Others others) {
+  if (threads_ != nullptr) end_turn();
+  for (Waiter* const other : others) {
+    if (other->threads_ != nullptr) other->end_turn();
+  }
+}
+
+void Waiter::give_way(Others others, bool news, WaitingThread* self) {
+  if (self != nullptr) {
+    if (news) threads_->wake_done();
+    if (self->stands_in && threads_->take_calls() && !threads_->has_sleeper()) {
+      self->naps = true;
+      threads_->park(*self, system_.now() + stands_in_after);
+      self->naps = false;
+      return;
+    }
+    if (!threads_->turn().is_wanted()) return;
+    threads_->turn().give_up();
+    return threads_->turn().take();
+  }
+  const auto is_wanted = [](const Waiter* waiter) {
+    return waiter->threads_ != nullptr && waiter->threads_->turn().is_wanted();
+  };
+  if (!is_wanted(this) && std::ranges::none_of(others, is_wanted)) return;
+  give_turns_up(others);
+  take_turns(others);
+}
+
+void Waiter::yield_core(WaitingThread* self) noexcept {
+  if (self != nullptr) threads_->turn().give_up();
+  ::sched_yield();
+  if (self != nullptr) threads_->turn().take();
 }
 
 }  // namespace qpmesh::progress

@@ -3,12 +3,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "base/atomics.hpp"
 #include "base/owned.hpp"
 #include "base/system.hpp"
 #include "progress/engine.hpp"
+#include "progress/waiting_threads.hpp"
 #include "qpmesh/deadline.hpp"
 
 namespace qpmesh::progress {
@@ -59,6 +61,40 @@ class Waiter {
   // Another descriptor that ends a sleep when it is readable. Throws Error{no_resource}.
   void watch(int descriptor);
 
+  // ---- for a caller who sleeps by himself ----
+
+  // Readable when a sleep behind arm() would end.
+  int descriptor() const noexcept { return epoll_.get(); }
+  // How long he may sleep: 0 = there was news. From now on peers ring.
+  std::chrono::milliseconds arm();
+  // The sleep is over, or there was none: looks at all that may have ended it.
+  void disarm();
+
+  // ---- where several threads use the context ----
+
+  // From now on they do, each in its turn: begin_turn() before anything else, end_turn() behind it.
+  // Throws Error{no_resource}.
+  void admit_threads();
+  void admit_one_thread() noexcept { threads_.reset(); }  // none but the caller's is left
+  // nullptr: one thread uses the context.
+  Turn* turn() noexcept { return threads_ == nullptr ? nullptr : &threads_->turn(); }
+  void begin_turn() noexcept { threads_->turn().take(); }
+  // Who waits learns what the caller has ended, and one of them looks from here on.
+  void end_turn() noexcept;
+  // Waits, within a turn, until done(), which a turn of another thread makes true; sleeps at once
+  // where others spin. It looks and sleeps when nobody else does, and no call has ended for some
+  // time: a program that calls again and again is served by itself, and peers need not ring.
+  template <class Done>
+  void stand_in(Done&& done) {
+    WaitingThread self{done};
+    self.stands_in = true;
+    const Looking looking{*this};
+    const auto on_stall = [] { return std::int64_t{0}; };
+    wait(done, {}, on_stall, {}, &self);
+  }
+
+  // ---- waits ----
+
   // The application has closed a descriptor that sleeps depend on: they would spin.
   bool descriptor_lost() const noexcept { return descriptor_lost_; }
 
@@ -75,15 +111,46 @@ class Waiter {
   }
 
   // Progresses the whole context until done() or the limit; false: the limit passed first. done is
-  // asked after every step; on_stall when the limit's stall time has come, and again so many ms
-  // after the begin as it returns. The others' contexts are progressed and wake the sleeper, too.
+  // asked after every step, in a turn of whichever thread; on_stall when the limit's stall time has
+  // come, and again so many ms after the begin as it returns. The others' contexts are progressed
+  // and wake the sleeper, too.
   template <class Done, class OnStall = decltype([] { return std::int64_t{0}; })>
   bool wait_until(Done&& done, WaitLimit limit, OnStall&& on_stall = {}, Others others = {}) {
+    if (threads_ == nullptr && others.empty()) return wait(done, limit, on_stall, others, nullptr);
+    if (others.empty()) {
+      WaitingThread self{done};
+      const Looking looking{*this};
+      return wait(done, limit, on_stall, others, &self);
+    }
+    return wait(done, limit, on_stall, others, nullptr);
+  }
+
+ private:
+  // Other traffic does not stop the clock, nor the news of deaths.
+  static constexpr std::uint32_t steps_between_looks = 4096;
+
+  enum class Passed : std::uint8_t { on, stalled, expired };
+
+  // One of the threads that wait: nobody rings for a sleeper meanwhile.
+  class Looking {
+   public:
+    explicit Looking(Waiter& waiter) noexcept : waiter_{waiter} { waiter_.begin_looking(); }
+    ~Looking() { waiter_.threads_->end_looking(); }
+    Looking(const Looking&) = delete;
+    Looking& operator=(const Looking&) = delete;
+
+   private:
+    Waiter& waiter_;
+  };
+
+  // self: nullptr where one thread uses the context, or others are waited for, too.
+  template <class Done, class OnStall>
+  bool wait(Done& done, WaitLimit limit, OnStall& on_stall, Others others, WaitingThread* self) {
     std::uint32_t steps = 0;
     for (std::uint32_t idle = 0; !done();) {
       Passed passed = Passed::on;
       if (!step(others)) {
-        passed = pass_time(++idle, limit, others);
+        passed = pass_time(++idle, limit, others, self);
       } else {
         idle = 0;
         if (++steps % steps_between_looks == 0) {
@@ -91,6 +158,8 @@ class Waiter {
           passed = look_at_clock(limit, system_.now());
         }
       }
+      if (self != nullptr || !others.empty()) [[unlikely]]
+        give_way(others, idle == 0, self);
       switch (passed) {
         case Passed::on: break;
         case Passed::stalled: limit.stall_after(on_stall()); break;
@@ -99,12 +168,6 @@ class Waiter {
     }
     return true;
   }
-
- private:
-  // Other traffic does not stop the clock, nor the news of deaths.
-  static constexpr std::uint32_t steps_between_looks = 4096;
-
-  enum class Passed : std::uint8_t { on, stalled, expired };
   bool step(Others others) {
     bool worked = engine_.step();
     for (Waiter* const other : others) worked |= other->engine_.step();
@@ -114,13 +177,22 @@ class Waiter {
     engine_.poll_slow();
     for (Waiter* const other : others) other->engine_.poll_slow();
   }
-  Passed pass_time(std::uint32_t idle, WaitLimit& limit, Others others);
+  Passed pass_time(std::uint32_t idle, WaitLimit& limit, Others others, WaitingThread* self);
   void pass_core_on() noexcept;
   Passed look_at_clock(WaitLimit& limit, Deadline now);
   void sleep(const WaitLimit& limit, Others others);
+  void sleep_among_threads(const WaitLimit& limit, WaitingThread& self);
+  bool arm_sleeper();  // true: looks still find something
+  void begin_looking() noexcept;
+  bool shares_turns(Others others) const noexcept;
+  void take_turns(Others others);
+  void give_turns_up(Others others);
+  void give_way(Others others, bool news, WaitingThread* self);
+  void yield_core(WaitingThread* self) noexcept;
   // From now on it is woken. Returns how long the sleep may last.
   std::chrono::microseconds fall_asleep() noexcept;
-  void block(std::chrono::microseconds length, Others others);
+  // False: a descriptor is lost.
+  bool block(std::chrono::microseconds length, Others others) const;
   void wake_up(bool rung) noexcept;
 
   Engine& engine_;
@@ -128,6 +200,8 @@ class Waiter {
   WaitPolicy policy_;
   Doorbell doorbell_;
   base::UniqueFd epoll_;
+  std::unique_ptr<WaitingThreads> threads_;  // nullptr: one thread uses the context
+  bool armed_ = false;
   bool descriptor_lost_ = false;
   std::uint32_t misses_ = 0;            // looks in a row that found nothing
   std::uint32_t sleeps_left_ = 0;       // before the next yield: a neighbour takes whole slices

@@ -266,8 +266,10 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
         "{:.3f} ns (measured, to half powers of two)",
         network.latency_s * 1e6, network.overhead_s * 1e6, network.byte_s * 1e9);
   }
-  return std::make_shared<context::CommunicatorState>(std::move(context), id, std::move(everybody),
-                                                      node_slabs);
+  auto world = std::make_shared<context::CommunicatorState>(std::move(context), id,
+                                                            std::move(everybody), node_slabs);
+  world->context().open();
+  return world;
 }
 
 std::shared_ptr<context::CommunicatorState> init_from_environment(const Options& options) {

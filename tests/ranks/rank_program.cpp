@@ -119,6 +119,7 @@ int main(int count, char** values) {
                                 differing_call_scenarios(),
                                 differing_pair_scenarios(),
                                 request_scenarios(),
+                                thread_scenarios(),
                                 fork_scenarios(),
                                 type_scenarios(),
                                 value_scenarios(),

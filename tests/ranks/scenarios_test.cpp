@@ -377,6 +377,89 @@ TEST(ranks_by_hand, two_threads_in_one_context_are_reported) {
   expect_success(ranks);
 }
 
+// ---- several threads ----
+
+const std::vector<Case> thread_cases{{"threads_send_and_receive_at_once", {1, 2, 3}},
+                                     {"a_thread_sends_while_another_one_waits", {2}},
+                                     {"threads_wait_for_any_of_their_own", {1, 3}},
+                                     {"threads_have_groups_of_their_own", {1, 3}},
+                                     {"threads_receive_from_one_line", {2}},
+                                     {"another_thread_waits_for_a_request", {2}},
+                                     {"a_deadline_of_one_thread_leaves_the_others", {2}},
+                                     {"a_call_inside_a_reduction_is_refused", {2}},
+                                     {"an_event_loop_needs_a_context_of_one_thread", {1}},
+                                     {"all_threads_hear_an_abort", {3}},
+                                     {"all_threads_hear_a_death", {3}}};
+
+// What one thread may do, it may do where several might.
+const std::vector<Case> one_thread_cases{
+    {"every_size_between_all_pairs", {2}}, {"any_source_from_everybody", {4}},
+    {"probe_tells_and_leaves", {2}},       {"receive_deadline_leaves_all_well", {2}},
+    {"wait_any_hears_every_context", {2}}, {"an_exception_ends_what_waits_for_others", {3}},
+    {"a_forked_child_is_refused", {3}},    {"every_algorithm_of_every_collective", {3}},
+    {"split_of_a_split_of_a_split", {7}},  {"a_second_thread_has_its_own_context", {3}},
+    {"buffers_in_every_call", {3}},        {"a_buffer_may_go_while_it_is_used", {3}}};
+
+const std::vector<Case> progress_cases{{"calls_and_the_progress_thread_alternate", {1, 2, 4}},
+                                       {"a_context_goes_with_its_progress_thread", {1, 3}}};
+
+std::vector<Case> cases_with(const std::vector<std::vector<Case>>& lists, const Words& variables) {
+  std::vector<Case> cases;
+  for (const auto& list : lists) cases.insert(cases.end(), list.begin(), list.end());
+  for (Case& one : cases) one.variables = variables;
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(several_threads, Scenarios,
+                         testing::ValuesIn(cases_with({thread_cases, one_thread_cases},
+                                                      {"QPMESH_THREADS=several"})),
+                         name_of);
+// As on a host where each rank has a core, and where waits sleep at once.
+INSTANTIATE_TEST_SUITE_P(several_threads_that_spin, Scenarios,
+                         testing::ValuesIn(cases_with({thread_cases}, {"QPMESH_THREADS=several",
+                                                                       "QPMESH_SPIN_US=1000"})),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(several_threads_over_tcp, Scenarios,
+                         testing::ValuesIn(cases_with({thread_cases}, {"QPMESH_THREADS=several",
+                                                                       "QPMESH_TRANSPORT=tcp"})),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(a_progress_thread, Scenarios,
+                         testing::ValuesIn(cases_with({thread_cases, one_thread_cases,
+                                                       progress_cases},
+                                                      {"QPMESH_PROGRESS_THREAD=yes"})),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(a_progress_thread_over_tcp, Scenarios,
+                         testing::ValuesIn(cases_with({thread_cases, progress_cases},
+                                                      {"QPMESH_PROGRESS_THREAD=yes",
+                                                       "QPMESH_TRANSPORT=tcp"})),
+                         name_of);
+
+INSTANTIATE_TEST_SUITE_P(event_loops, Scenarios,
+                         testing::Values(Case{"an_event_loop_serves_requests", {1, 2, 4}}),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(event_loops_over_tcp, Scenarios,
+                         testing::Values(Case{
+                             "an_event_loop_serves_requests", {2, 3}, {"QPMESH_TRANSPORT=tcp"}}),
+                         name_of);
+
+class Progress : public testing::TestWithParam<std::string> {};
+
+TEST_P(Progress, is_made_while_nobody_calls) {
+  for (const auto* const scenario :
+       {"a_long_message_comes_while_nobody_calls", "collectives_go_on_while_nobody_calls"}) {
+    for (const int size : {2, 3}) {
+      const Folder folder;
+      auto ranks = start_ranks(
+          size, rank_program(scenario, {folder.file("ended")}),
+          {.variables = {"QPMESH_PROGRESS_THREAD=yes", "QPMESH_TRANSPORT=" + GetParam()}});
+      expect_success(ranks);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(ways, Progress, testing::Values("shm", "tcp"),
+                         [](const auto& one) { return one.param; });
+
 TEST(ranks_by_hand, a_rank_without_memory_is_named_with_its_own_limit_on_all) {
   auto ranks = start_ranks(
       3, rank_program("one_rank_without_memory_is_named_on_all"), {.more_variables = [](int rank) {

@@ -144,7 +144,8 @@ void two_threads_in_one_context(Communicator& world, Arguments arguments) {
   const auto refused = [&](auto&& call, const std::string& operation) {
     expect_error(call,
                  {bad, no_peer, operation, "another call of this context is still running",
-                  "one thread at a time uses a context; world.independent() makes another one"});
+                  "one thread at a time uses a context; set QPMESH_THREADS=several, or give each "
+                  "thread a context of its own: world.independent()"});
   };
   refused([&] { world.send(data, 0); }, "send");
   refused([&] { world.barrier(); }, "barrier");

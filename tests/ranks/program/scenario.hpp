@@ -124,5 +124,6 @@ std::vector<Scenario> random_scenarios();
 std::vector<Scenario> economy_scenarios();
 std::vector<Scenario> link_scenarios();
 std::vector<Scenario> held_scenarios();
+std::vector<Scenario> thread_scenarios();
 
 }  // namespace qpmesh::ranks
