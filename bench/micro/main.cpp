@@ -57,6 +57,7 @@ int main(int argc, char** argv) try {
   std::vector<Probe> probes = machine_probes(cores);
   for (auto& probe : own_probes(cores)) probes.push_back(std::move(probe));
   for (auto& probe : kernel_probes(cores)) probes.push_back(std::move(probe));
+  for (auto& probe : call_probes(cores)) probes.push_back(std::move(probe));
   std::vector<Bound> bounds;
   for (const Probe& probe : probes) {
     benchmark::RegisterBenchmark(probe.name.c_str(),

@@ -31,6 +31,7 @@ struct CorePair {
 std::vector<Probe> machine_probes(CorePair cores);
 std::vector<Probe> own_probes(CorePair cores);
 std::vector<Probe> kernel_probes(CorePair cores);
+std::vector<Probe> call_probes(CorePair cores);
 
 // One way between two cores: what own small steps are compared with.
 double flag_exchange_ns(CorePair cores);
