@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -101,6 +102,13 @@ class [[nodiscard]] QPMESH_API Request {
   // gone. True: it is over, nothing was received, wait() returns an empty Status. False: it is
   // done, or under way, or a send or a collective: wait for it.
   bool cancel();
+
+  // callback() is called once, when the operation has ended, however it did: at once if it has, or
+  // by the call, or the progress thread, that finds the end. There it may call nothing of the
+  // library, nor wait: it says so to who waits elsewhere, who then takes the result by test() or
+  // wait(). It is called also where the request is gone by then. What it throws is logged. At most
+  // one for a request: Error{bad_argument}.
+  void on_end(std::function<void()> callback);
 
   // Started, and neither test() nor wait() has told its end.
   bool is_in_flight() const noexcept;

@@ -139,7 +139,8 @@ bool take_back(PendingOperation& request) noexcept {
       request.has_receive && (!request.has_send || request.send.done) && !request.has_task;
   if (!only_receive || !request.communicator->context().messaging().cancel(request.receive))
     return false;
-  request.receive.done = true;  // messaging has forgotten it
+  // Messaging has forgotten it.
+  request.communicator->context().engine().complete(request.receive);
   request.settled = true;
   return true;
 }

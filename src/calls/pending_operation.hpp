@@ -163,6 +163,7 @@ struct RequestState : context::HeldRequest, PendingOperation {
   struct Kept {
     std::shared_ptr<const void> function;                         // a user's reduction
     std::array<std::shared_ptr<context::Allocation>, 2> buffers;  // it reads or writes them
+    bool has_callback = false;                                    // for its end
   };
   Kept& keep() { return kept ? *kept : kept.emplace(); }
 

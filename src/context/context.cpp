@@ -157,6 +157,7 @@ std::unique_ptr<collectives::NodeMemory> Context::node_memory(
 
 Context::~Context() {
   close();
+  engine_.run_ready();  // callbacks of what has ended
   leave(std::uncaught_exceptions() > 0 ? Farewell::Reason::unwound : Farewell::Reason::closed);
 }
 
@@ -209,6 +210,11 @@ std::shared_ptr<Context> Context::make(ContextParts parts) {
     else delete context;
   };
   return std::shared_ptr<Context>{new Context{std::move(parts)}, destroy};
+}
+
+progress::TaskOperation& Context::make_callback() {
+  std::erase_if(callbacks_, [](const progress::TaskOperation& task) { return task.done; });
+  return callbacks_.emplace_back();
 }
 
 // ---- threads ----

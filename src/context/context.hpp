@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -106,6 +107,9 @@ class Context final : public messaging::Listener, public progress::Pollable {
 
   Allocations& allocations() noexcept { return allocations_; }
 
+  // For a task that outlives the call which starts it, and that nobody asks for.
+  progress::TaskOperation& make_callback();
+
   // A communicator that is made now. It fails at once where a member is lost already.
   void add(CommunicatorState& communicator);
   void remove(CommunicatorState& communicator) noexcept;
@@ -195,7 +199,8 @@ class Context final : public messaging::Listener, public progress::Pollable {
   Allocations allocations_{parts_, waiter_};
   PeerHealth health_;
   std::vector<std::unique_ptr<collectives::NodeMemory>> left_nodes_;
-  std::size_t next_left_node_ = 0;  // to be looked at
+  std::size_t next_left_node_ = 0;                // to be looked at
+  std::list<progress::TaskOperation> callbacks_;  // of requests; those that were called, too
   std::atomic<bool> in_use_{false};
   std::thread progress_thread_;
   bool progress_ends_ = false;  // of the thread's; read and written in a turn

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "calls/end_callback.hpp"
 #include "calls/pending_operation.hpp"
 
 namespace qpmesh {
@@ -147,6 +148,18 @@ bool Request::cancel() {
   const CallScope scope{context_of(*state_), state_->operation};
   context_of(*state_).engine().step();  // a message that is here is received
   return !state_->done() && calls::take_back(*state_);
+}
+
+void Request::on_end(std::function<void()> callback) {
+  if (!callback) calls::bad_argument("on_end", "give a function", "the function is empty");
+  if (!is_in_flight()) return callback();
+  {
+    const CallScope scope{context_of(*state_), "on_end"};
+    if (state_->kept && state_->kept->has_callback)
+      calls::bad_argument("on_end", "call both from one function", "the request has a function");
+    if (!state_->done()) return calls::call_at_end(*state_, std::move(callback));
+  }
+  callback();
 }
 
 void Request::release() noexcept {

@@ -434,6 +434,13 @@ INSTANTIATE_TEST_SUITE_P(a_progress_thread_over_tcp, Scenarios,
                                                        "QPMESH_TRANSPORT=tcp"})),
                          name_of);
 
+const std::vector<Case> end_cases{{"functions_are_called_at_the_end", {1, 2, 4}},
+                                  {"a_function_at_the_end_is_refused_what_it_may_not_do", {2}},
+                                  {"a_function_at_the_end_outlives_its_request", {1, 2}}};
+INSTANTIATE_TEST_SUITE_P(ends, Scenarios, testing::ValuesIn(end_cases), name_of);
+INSTANTIATE_TEST_SUITE_P(ends_with_a_progress_thread, Scenarios,
+                         testing::ValuesIn(cases_with({end_cases}, {"QPMESH_PROGRESS_THREAD=yes"})),
+                         name_of);
 INSTANTIATE_TEST_SUITE_P(event_loops, Scenarios,
                          testing::Values(Case{"an_event_loop_serves_requests", {1, 2, 4}}),
                          name_of);

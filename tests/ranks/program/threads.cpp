@@ -340,6 +340,73 @@ void a_context_goes_with_its_progress_thread(Communicator& world, Arguments) {
   world.barrier();
 }
 
+// ---- functions that are called at the end ----
+
+void functions_are_called_at_the_end(Communicator& world, Arguments) {
+  const int right = (world.rank() + 1) % world.size();
+  const int left = (world.rank() + world.size() - 1) % world.size();
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<int> called{0};
+    const auto count = [&] { ++called; };
+    const std::size_t bytes = lengths_bytes[static_cast<std::size_t>(round) % 4];
+    const Bytes out = pattern(bytes, round);
+    Bytes in(bytes);
+    std::vector<std::int64_t> all = addends(world.rank(), 3000);
+    std::vector<Request> requests;
+    requests.push_back(world.sendrecv_async(out, right, in, left));
+    requests.push_back(world.allreduce_async(all, all, sum));
+    requests.push_back(world.receive_async(in, left, 77));
+    for (Request& request : requests) request.on_end(count);
+    check(requests.back().cancel(), "cancelled");
+    wait_all(requests);
+    while (called < 3) world.progress();
+    world.barrier();
+    check_equal(called.load(), 3);
+    requests.front().on_end(count);  // it has ended
+    check_equal(called.load(), 4);
+    Request{}.on_end(count);
+    check_equal(called.load(), 5);
+  }
+}
+
+void a_function_at_the_end_is_refused_what_it_may_not_do(Communicator& world, Arguments) {
+  const int peer = world.rank() ^ 1;
+  int value = 0;
+  std::atomic<int> refused{0};
+  Request request = world.receive_async(value, peer);
+  expect_error([&] { request.on_end({}); }, {ErrorCode::bad_argument, no_peer, "on_end",
+                                             "the function is empty", "give a function"});
+  request.on_end([&] {
+    try {
+      world.barrier();
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::bad_argument) ++refused;
+    }
+    throw std::runtime_error{"from the function"};
+  });
+  expect_error([&] { request.on_end([] {}); },
+               {ErrorCode::bad_argument, no_peer, "on_end", "the request has a function",
+                "call both from one function"});
+  world.barrier();  // the message must not come before
+  world.send(1, peer);
+  request.wait();
+  while (refused == 0) world.progress();
+  world.barrier();
+}
+
+// Left behind with its communicator: it is called before the context is gone.
+void a_function_at_the_end_outlives_its_request(Communicator& world, Arguments) {
+  std::atomic<int> called{0};
+  {
+    Communicator other = world.independent();
+    int value = 0;
+    Request request = other.receive_async(value, any_source, 9, {.timeout_ms = 50});
+    request.on_end([&] { ++called; });
+  }
+  check_equal(called.load(), 1);
+  world.barrier();
+}
+
 // ---- an event loop of the program's ----
 
 // Sleeps in its own epoll only. Peers that answer late must find it asleep, not polling.
@@ -407,6 +474,11 @@ std::vector<Scenario> thread_scenarios() {
          Communicator world = init();
          all_threads_hear_a_death(world, arguments);
        }},
+      in_world("functions_are_called_at_the_end", functions_are_called_at_the_end),
+      in_world("a_function_at_the_end_is_refused_what_it_may_not_do",
+               a_function_at_the_end_is_refused_what_it_may_not_do),
+      in_world("a_function_at_the_end_outlives_its_request",
+               a_function_at_the_end_outlives_its_request),
       in_world("an_event_loop_serves_requests", an_event_loop_serves_requests),
       in_world("an_event_loop_needs_a_context_of_one_thread",
                an_event_loop_needs_a_context_of_one_thread),
