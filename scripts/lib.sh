@@ -8,7 +8,8 @@ packages_build=(g++ cmake ninja-build pkg-config libfmt-dev libsodium-dev libhwl
 packages_test=(mpich libseccomp-dev util-linux procps  # Hydra, the trap for system calls, setpriv, pkill
                qemu-system-x86 busybox-static kmod cpio iproute2 xz-utils  # guests with SoftRoCE (tests/vm); hosts of our own
                ibverbs-utils rdmacm-utils perftest                         # and what runs in them
-               openssh-client openssh-server)                              # qpmesh-run --hosts
+               openssh-client openssh-server                               # qpmesh-run --hosts
+               python3)                                                    # code and links of the pages
 packages_lint=(clang-format-16 clang-tidy-14 lintian)
 packages_docs=(doxygen)
 
