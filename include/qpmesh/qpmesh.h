@@ -202,6 +202,11 @@ QPMESH_API int qpmesh_wait_some(qpmesh_request* const* requests, size_t count, s
                                 size_t* found);
 // Takes a receive back that no message has come for. *taken_back is 0: it goes on, or has ended.
 QPMESH_API int qpmesh_cancel(qpmesh_request* request, int* taken_back);
+// function(context) is called once when the operation has ended: at once if it has, or by the call,
+// or the progress thread, that finds the end, where it may call nothing of the library. At most one
+// for a request.
+QPMESH_API int qpmesh_on_end(qpmesh_request* request, void (*function)(void* context),
+                             void* context);
 // Of a prepared one: begins it. It must have ended, if it was started before.
 QPMESH_API int qpmesh_start(qpmesh_request* request);
 QPMESH_API int qpmesh_request_free(qpmesh_request* request);

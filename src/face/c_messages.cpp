@@ -148,6 +148,14 @@ int qpmesh_cancel(qpmesh_request* request, int* taken_back) {
   });
 }
 
+int qpmesh_on_end(qpmesh_request* request, void (*function)(void* context), void* context) {
+  return guarded("on_end", [&] {
+    Request& own = required_request(request, "on_end");
+    if (function == nullptr) bad_argument("on_end", "give a function", "the function is null");
+    own.on_end([=] { function(context); });
+  });
+}
+
 int qpmesh_start(qpmesh_request* request) {
   return guarded("start", [&] {
     auto& own = required(request, "request", "start");

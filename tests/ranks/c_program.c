@@ -1,5 +1,6 @@
 /* One rank of a job in C: every function of qpmesh.h, blocking and not, what it does and what it
    says when it cannot. */
+#include <poll.h>
 #include <pthread.h>
 #include <qpmesh/qpmesh.h>
 #include <stdint.h>
@@ -139,6 +140,38 @@ static void test_messages(qpmesh_communicator* world, int rank, int size) {
   EXPECT_OK(qpmesh_request_free(request));
   EXPECT_OK(qpmesh_request_free(NULL));
   EXPECT_OK(qpmesh_progress(world));
+}
+
+static void count_end(void* ends) { ++*(int*)ends; }
+
+/* What an event loop does: it sleeps in poll, and hears of ends by a function. */
+static void test_event_loop(qpmesh_communicator* world, int rank, int size) {
+  int32_t in = -1;
+  int ends = 0;
+  int timeout_ms = -1;
+  struct pollfd watched = {-1, POLLIN, 0};
+  qpmesh_request* request = NULL;
+  EXPECT_OK(qpmesh_wait_fd(world, &watched.fd));
+  EXPECT_OK(qpmesh_receive_async(world, &in, 1, QPMESH_INT32, (rank + size - 1) % size, 40, NULL,
+                                 &request));
+  EXPECT_OK(qpmesh_on_end(request, count_end, &ends));
+  EXPECT(qpmesh_on_end(request, count_end, &ends) == QPMESH_BAD_ARGUMENT);
+  EXPECT(qpmesh_on_end(request, NULL, NULL) == QPMESH_BAD_ARGUMENT);
+  EXPECT_OK(qpmesh_barrier(world, NULL)); /* no message comes before */
+  EXPECT_OK(qpmesh_send(world, &rank, 1, QPMESH_INT32, (rank + 1) % size, 40, NULL));
+  while (ends == 0) {
+    EXPECT_OK(qpmesh_arm_wait(world, &timeout_ms));
+    EXPECT(timeout_ms >= 0 && timeout_ms <= 1000);
+    EXPECT(poll(&watched, 1, timeout_ms) >= 0);
+    EXPECT_OK(qpmesh_progress(world));
+  }
+  EXPECT_OK(qpmesh_wait(request, NULL));
+  EXPECT(in == (rank + size - 1) % size);
+  EXPECT_OK(qpmesh_on_end(request, count_end, &ends));
+  EXPECT(ends == 2);
+  EXPECT_OK(qpmesh_request_free(request));
+  EXPECT(qpmesh_wait_fd(world, NULL) == QPMESH_BAD_ARGUMENT);
+  EXPECT(qpmesh_arm_wait(NULL, &timeout_ms) == QPMESH_BAD_ARGUMENT);
 }
 
 static void test_some(qpmesh_communicator* world, int rank) {
@@ -696,6 +729,7 @@ int main(void) {
   if (!wrong) {
     test_messages(world, rank, size);
     test_some(world, rank);
+    test_event_loop(world, rank, size);
     test_collectives(world, rank, size);
     test_unequal_blocks(world, rank, size);
     test_reductions(world, rank, size);
