@@ -9,7 +9,7 @@ packages_test=(mpich libseccomp-dev util-linux procps  # Hydra, the trap for sys
                qemu-system-x86 busybox-static kmod cpio iproute2 xz-utils  # guests with SoftRoCE (tests/vm); hosts of our own
                ibverbs-utils rdmacm-utils perftest                         # and what runs in them
                openssh-client openssh-server                               # qpmesh-run --hosts
-               python3)                                                    # code and links of the pages
+               python3 python3-mpi4py python3-numpy)                       # pages: their code, their links, programs side by side
 packages_lint=(clang-format-16 clang-tidy-14 lintian)
 packages_docs=(doxygen)
 
