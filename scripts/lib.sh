@@ -12,6 +12,7 @@ packages_test=(mpich libseccomp-dev util-linux procps  # Hydra, the trap for sys
                python3 python3-mpi4py python3-numpy)                       # pages: their code, their links, programs side by side
 packages_lint=(clang-format-16 clang-tidy-14 lintian)
 packages_docs=(doxygen)
+packages_arm64=(g++-aarch64-linux-gnu qemu-user)
 
 say() { printf '== %s\n' "$*"; }
 fail() {

@@ -115,6 +115,12 @@ void nothing_works_after_finish(Arguments) {
 
 // The other thread is inside a call for sure once it sleeps there: nothing else on its way can
 // sleep.
+#if defined(SYS_epoll_wait)
+constexpr int epoll_wait_number = SYS_epoll_wait;
+#else  // arm64
+constexpr int epoll_wait_number = SYS_epoll_pwait;
+#endif
+
 void two_threads_in_one_context(Communicator& world, Arguments arguments) {
   if (world.rank() != 0) {
     await_file(arguments[0]);
@@ -136,7 +142,7 @@ void two_threads_in_one_context(Communicator& world, Arguments arguments) {
   for (int i = 0; i < 20'000; ++i) {
     std::ifstream file{path};
     int number = -1;
-    if (file >> number && (number == SYS_epoll_wait || number == SYS_ppoll))
+    if (file >> number && (number == epoll_wait_number || number == SYS_ppoll))
       break;  // ppoll: its naps
     std::this_thread::sleep_for(std::chrono::milliseconds{1});
   }
