@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "bootstrap/alone.hpp"
 #include "bootstrap/ended_ranks.hpp"
 #include "bootstrap/endpoint.hpp"
 #include "bootstrap/launcher.hpp"
@@ -10,16 +11,6 @@
 namespace qpmesh::bootstrap {
 
 namespace {
-
-// A world of one: nobody to meet.
-class Alone final : public Bootstrap {
- public:
-  int rank() const override { return 0; }
-  int size() const override { return 1; }
-  std::vector<Blob> all_gather(BlobView mine, Deadline) override {
-    return {Blob(mine.begin(), mine.end())};
-  }
-};
 
 Endpoint on_one_host(const std::string& job, int ordinal, const base::System& system) {
   const std::string name = one_host_name(::geteuid(), job, ordinal);

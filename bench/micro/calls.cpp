@@ -11,21 +11,13 @@
 
 #include "bench/micro/probe.hpp"
 #include "bench/micro/threads.hpp"
+#include "bootstrap/alone.hpp"
 #include "qpmesh/qpmesh.hpp"
 
 namespace qpmesh::bench {
 namespace {
 
 constexpr int calls_each = 2000;
-
-class AloneBootstrap final : public Bootstrap {
- public:
-  int rank() const override { return 0; }
-  int size() const override { return 1; }
-  std::vector<Blob> all_gather(BlobView mine, Deadline) override {
-    return {Blob(mine.begin(), mine.end())};
-  }
-};
 
 // Made when it is first measured: the others are measured without its threads.
 class World {
@@ -34,7 +26,7 @@ class World {
 
   Communicator& operator*() {
     if (!made_) {
-      AloneBootstrap alone;
+      bootstrap::Alone alone;
       made_.emplace(init(alone, options_));
     }
     return *made_;
