@@ -5,17 +5,6 @@
 namespace qpmesh::calls {
 namespace {
 
-struct AllEnded {
-  progress::Join& join;
-  bool await_ready() const noexcept { return join.outstanding == 0; }
-  void await_suspend(progress::Task::Handle waiter) const noexcept {
-    join.waiter = &waiter.promise();
-  }
-  void await_resume() const noexcept {}
-};
-static_assert(std::is_trivially_destructible_v<AllEnded>);
-AllEnded all_ended(progress::Join& join) noexcept { return AllEnded{join}; }
-
 progress::Task wait_and_call(PendingOperation* request, std::function<void()> callback,
                              const base::Log* log) {
   progress::Join join;
@@ -27,7 +16,7 @@ progress::Task wait_and_call(PendingOperation* request, std::function<void()> ca
   if (request->has_send) count(request->send);
   if (request->has_receive) count(request->receive);
   if (request->has_task) count(request->task);
-  co_await all_ended(join);
+  co_await progress::all_ended(join);
   try {
     callback();
   } catch (...) {

@@ -118,17 +118,6 @@ Hierarchy::Hierarchy(const Group::Members& whole, const Setup& setup)
 
 namespace {
 
-// Until all tasks have ended that were started with this join.
-struct AllEnded {
-  progress::Join& join;
-  bool await_ready() const noexcept { return join.outstanding == 0; }
-  void await_suspend(Task::Handle waiter) const noexcept { join.waiter = &waiter.promise(); }
-  void await_resume() const noexcept {}
-};
-static_assert(std::is_trivially_destructible_v<AllEnded>);
-
-AllEnded all_ended(progress::Join& join) noexcept { return AllEnded{join}; }
-
 // Of what a piece takes between the nodes: fewer would cost more than it hides.
 constexpr double piece_latencies_min = 4;
 constexpr std::size_t piece_bytes_min = std::size_t{64} << 10;
@@ -179,7 +168,7 @@ Task Hierarchy::run_pieces(Group whole, const Arguments& arguments, int count, R
   }
   co_await after.come();
   gate.leave();
-  co_await all_ended(join);
+  co_await progress::all_ended(join);
   for (const Piece& piece : started) {
     if (piece.task.error) std::rethrow_exception(piece.task.error);
   }

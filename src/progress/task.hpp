@@ -101,6 +101,16 @@ class [[nodiscard]] Task {
 static_assert(std::is_trivially_destructible_v<Task::Awaiter>);
 static_assert(std::is_trivially_destructible_v<TaskPromise::FinalAwaiter>);
 
+// co_await all_ended(join): until all operations have ended that were started with this join.
+struct AllEnded {
+  Join& join;
+  bool await_ready() const noexcept { return join.outstanding == 0; }
+  void await_suspend(Task::Handle waiter) const noexcept { join.waiter = &waiter.promise(); }
+  void await_resume() const noexcept {}
+};
+static_assert(std::is_trivially_destructible_v<AllEnded>);
+inline AllEnded all_ended(Join& join) noexcept { return AllEnded{join}; }
+
 inline Task TaskPromise::get_return_object() noexcept {
   return Task{Task::Handle::from_promise(*this)};
 }
