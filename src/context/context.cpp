@@ -156,7 +156,7 @@ std::unique_ptr<collectives::NodeMemory> Context::node_memory(
 }
 
 Context::~Context() {
-  close();
+  dismiss_threads();
   engine_.run_ready();  // callbacks of what has ended
   leave(std::uncaught_exceptions() > 0 ? Farewell::Reason::unwound : Farewell::Reason::closed);
 }
@@ -247,7 +247,7 @@ void Context::enter_in_turn(std::string_view operation) {
   }
 }
 
-void Context::open() {
+void Context::admit_threads() {
   const bool has_thread = parts_.options.progress_thread;
   if (parts_.options.threads == ThreadUse::one && !has_thread) return;
   waiter_.admit_threads();
@@ -293,7 +293,7 @@ void Context::make_progress() noexcept {
   waiter_.end_turn();
 }
 
-void Context::close() noexcept {
+void Context::dismiss_threads() noexcept {
   if (turn() == nullptr) return;
   if (progress_thread_.joinable()) {
     waiter_.begin_turn();

@@ -131,7 +131,7 @@ class Context final : public messaging::Listener, public progress::Pollable {
 
   // It is made: several threads may call, if the options say so, and one of its own makes progress.
   // Throws Error{no_resource}.
-  void open();
+  void admit_threads();
 
   // A call begins, and ends. Where one thread at a time may call, the call that finds another one
   // inside throws. Relaxed: it finds mistakes, it does not order memory. Where several threads may
@@ -144,12 +144,13 @@ class Context final : public messaging::Listener, public progress::Pollable {
     in_use_.store(true, std::memory_order_relaxed);
   }
   void exit() noexcept {
-    if (turn() != nullptr) [[unlikely]]
+    if (waiter_.turn() != nullptr) [[unlikely]]
       return waiter_.end_turn();
     in_use_.store(false, std::memory_order_relaxed);
   }
-  // For what is done to the context outside of a call. nullptr: one thread at a time may call.
-  progress::Turn* turn() noexcept { return waiter_.turn(); }
+  // For what is done to the context outside of a call. nullptr: one thread at a time may call, or
+  // this is a forked child, where a thread that is not there may have had the turn.
+  progress::Turn* turn() noexcept { return is_inherited() ? nullptr : waiter_.turn(); }
 
   // messaging::Listener
   bool agrees(int peer, std::uint64_t communicator, std::uint32_t operation,
@@ -167,8 +168,8 @@ class Context final : public messaging::Listener, public progress::Pollable {
   std::optional<std::uint64_t> take_left_slab() noexcept;
   void tell_what_is_known(CommunicatorState& communicator);
   void enter_in_turn(std::string_view operation);
-  void make_progress() noexcept;  // the progress thread
-  void close() noexcept;          // one thread is left
+  void make_progress() noexcept;    // the progress thread
+  void dismiss_threads() noexcept;  // none but the caller's is left
 
   // failures.cpp: what is learnt of peers, and what follows for communicators
   void handle(const base::ControlEvent& event);

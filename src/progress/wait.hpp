@@ -116,13 +116,10 @@ class Waiter {
   // and wake the sleeper, too.
   template <class Done, class OnStall = decltype([] { return std::int64_t{0}; })>
   bool wait_until(Done&& done, WaitLimit limit, OnStall&& on_stall = {}, Others others = {}) {
-    if (threads_ == nullptr && others.empty()) return wait(done, limit, on_stall, others, nullptr);
-    if (others.empty()) {
-      WaitingThread self{done};
-      const Looking looking{*this};
-      return wait(done, limit, on_stall, others, &self);
-    }
-    return wait(done, limit, on_stall, others, nullptr);
+    if (threads_ == nullptr || !others.empty()) return wait(done, limit, on_stall, others, nullptr);
+    WaitingThread self{done};
+    const Looking looking{*this};
+    return wait(done, limit, on_stall, others, &self);
   }
 
  private:

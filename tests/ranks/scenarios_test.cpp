@@ -388,6 +388,7 @@ const std::vector<Case> thread_cases{{"threads_send_and_receive_at_once", {1, 2,
                                      {"a_deadline_of_one_thread_leaves_the_others", {2}},
                                      {"a_call_inside_a_reduction_is_refused", {2}},
                                      {"an_event_loop_needs_a_context_of_one_thread", {1}},
+                                     {"a_child_is_forked_while_another_thread_calls", {1, 3}},
                                      {"all_threads_hear_an_abort", {3}},
                                      {"all_threads_hear_a_death", {3}}};
 

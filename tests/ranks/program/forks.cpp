@@ -2,8 +2,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <optional>
+#include <thread>
 
 #include "program/scenario.hpp"
 
@@ -101,6 +103,24 @@ void a_forked_child_is_refused(Communicator& world, Arguments) {
   world.barrier();
 }
 
+// The fork may find the other thread in its turn, which nobody gives up in the child.
+void a_child_is_forked_while_another_thread_calls(Communicator& world, Arguments) {
+  std::atomic<bool> stop = false;
+  std::thread other{[&] {
+    while (!stop.load(std::memory_order_relaxed)) world.try_probe();
+  }};
+  for (int i = 0; i < 20; ++i) {
+    in_child([&] {
+      check(!world.explain(Collective::allreduce, 8).empty(), "explain answers");
+      expect_error([&] { world.barrier(); },
+                   {ErrorCode::bad_argument, no_peer, "barrier", "*forked child*", "*"});
+    });
+  }
+  stop.store(true, std::memory_order_relaxed);
+  other.join();
+  world.barrier();
+}
+
 // What a child starts for itself is its own.
 void a_forked_child_may_begin_anew(Communicator& world, Arguments) {
   in_child([] {
@@ -120,6 +140,8 @@ void a_forked_child_may_begin_anew(Communicator& world, Arguments) {
 
 std::vector<Scenario> fork_scenarios() {
   return {in_world("a_forked_child_is_refused", a_forked_child_is_refused),
+          in_world("a_child_is_forked_while_another_thread_calls",
+                   a_child_is_forked_while_another_thread_calls),
           in_world("a_forked_child_may_begin_anew", a_forked_child_may_begin_anew)};
 }
 

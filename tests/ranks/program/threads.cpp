@@ -93,10 +93,10 @@ void threads_wait_for_any_of_their_own(Communicator& world, Arguments) {
   constexpr std::size_t requests_each = 8;
   in_threads(threads, [&](int thread) {
     for (int round = 0; round < 20; ++round) {
-      std::array<std::array<int, requests_each>, 1> received{};
+      std::array<int, requests_each> received{};
       std::vector<Request> requests;
       const int from = (world.rank() + world.size() - 1) % world.size();
-      for (int& value : received[0]) requests.push_back(world.receive_async(value, from, thread));
+      for (int& value : received) requests.push_back(world.receive_async(value, from, thread));
       for (int i = 0; i < static_cast<int>(requests_each); ++i)
         world.send(round * 100 + i, (world.rank() + 1) % world.size(), thread);
       std::size_t told = 0;
@@ -106,7 +106,7 @@ void threads_wait_for_any_of_their_own(Communicator& world, Arguments) {
       }
       check_equal(told, requests_each);
       for (int i = 0; i < static_cast<int>(requests_each); ++i)
-        check_equal(received[0][static_cast<std::size_t>(i)], round * 100 + i);
+        check_equal(received[static_cast<std::size_t>(i)], round * 100 + i);
     }
   });
   world.barrier();
