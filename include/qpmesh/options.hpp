@@ -18,7 +18,7 @@ enum class NotificationChoice : std::uint8_t { automatic, poll, immediate, mixed
 // How queue pairs become ready to send. exchange: ranks tell each other their addresses over the
 // bootstrap. cm: through the RDMA communication manager.
 enum class ConnectBy : std::uint8_t { exchange, cm };
-// When ranks are connected over tcp: all pairs in init, or each when it is first used.
+// When ranks are connected over tcp and verbs: all pairs in init, or each when it is first used.
 enum class ConnectWhen : std::uint8_t { init, first_use };
 // Who moves the bytes of a large message between nodes: its sender writes them, or its receiver
 // reads them.
@@ -43,8 +43,8 @@ struct Options {
   NotificationChoice notification = NotificationChoice::automatic;
   // QPMESH_CONNECT: cm = queue pairs are connected by the RDMA communication manager (agreed)
   ConnectBy connect = ConnectBy::exchange;
-  // QPMESH_CONNECT_WHEN: first_use = over tcp a pair is connected when it first exchanges a message
-  // (agreed)
+  // QPMESH_CONNECT_WHEN: first_use = over tcp and verbs a pair is connected when it first exchanges
+  // a message (agreed)
   ConnectWhen connect_when = ConnectWhen::init;
   // QPMESH_INIT_TIMEOUT_MS
   std::int64_t init_timeout_ms = 30'000;

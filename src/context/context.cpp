@@ -9,6 +9,7 @@
 #include <csignal>
 #include <exception>
 #include <map>
+#include <set>
 #include <system_error>
 
 #include "base/errors.hpp"
@@ -64,16 +65,20 @@ Context::Context(ContextParts parts)
       machine_{messaging_, engine_.pool()},
       forced_algorithms_{collectives::parse_forced(parts_.options.algorithms)},
       health_{static_cast<int>(parts_.links.size())} {
+  std::set<transport::OnDemand*> on_demand;
   for (int peer = 0; peer < size(); ++peer) {
     PeerLink& link = parts_.links[static_cast<std::size_t>(peer)];
+    if (link.on_demand != nullptr) on_demand.insert(link.on_demand);
     link.places.connection = link.connection.get();
     link.places.send_seed = messaging::crc_seed(parts_.epoch, rank(), peer);
     link.places.receive_seed = messaging::crc_seed(parts_.epoch, peer, rank());
     messaging_.add_peer(peer, link.places);
   }
-  if (parts_.on_demand != nullptr) {
-    parts_.on_demand->ask_by(
-        [this](int peer) { send_control(peer, encode({.kind = ControlFrame::Kind::connect})); });
+  for (transport::OnDemand* const each : on_demand) {
+    each->tell_by([this](int peer, BlobView words) {
+      send_control(peer, encode({.kind = ControlFrame::Kind::connect,
+                                 .words = Blob(words.begin(), words.end())}));
+    });
   }
   engine_.set_sources(&messaging_, this);
   if (parts_.control->wake_descriptor() >= 0) waiter_.watch(parts_.control->wake_descriptor());

@@ -7,7 +7,7 @@
 namespace qpmesh::context {
 namespace {
 
-constexpr std::uint8_t frame_version = 5;
+constexpr std::uint8_t frame_version = 6;
 constexpr std::size_t text_bytes_max = 1024;  // five texts stay far below the channel's limit
 
 // coder: puts or gets what it is given.
@@ -17,7 +17,7 @@ void code(ControlFrame& frame, Coder&& coder) {
   coder(frame.kind, frame.communicator, frame.operation, frame.signatures.first_operation,
         frame.signatures.values, frame.reply_wanted, frame.call, detail.code, detail.peer,
         detail.operation, detail.cause, detail.system_error, detail.hint, frame.says_who_saw,
-        frame.reason, frame.awaited);
+        frame.reason, frame.awaited, frame.words);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ struct ControlFrame {
     leaving,            // why its goodbye, which follows, or its end is none to report
     whom_do_you_await,  // the sender's wait for us is about to end in a timeout
     awaits,             // the answer
-    connect,            // the sender wants to be connected with us (transport/on_demand.hpp)
+    connect,            // towards a connection with the sender (transport/on_demand.hpp)
   };
   Kind kind = Kind::failure;
   std::uint64_t communicator = 0;
@@ -35,6 +35,7 @@ struct ControlFrame {
   Farewell::Reason reason = Farewell::Reason::closed;  // leaving
   std::int32_t awaited = no_peer;                      // awaits: a rank of the context
   CallHistory::Signatures signatures{};                // calls
+  Blob words{};                                        // connect: what the transport says
 };
 
 Blob encode(const ControlFrame& frame);

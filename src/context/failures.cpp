@@ -224,7 +224,9 @@ void Context::handle_frame(int peer, BlobView bytes) {
       if (health_.begin_abort(frame->detail)) take_abort();
       return;
     case Kind::connect:
-      if (parts_.on_demand != nullptr) parts_.on_demand->asked_by(peer);
+      if (const PeerLink& link = parts_.links[static_cast<std::size_t>(peer)];
+          link.on_demand != nullptr)
+        link.on_demand->told_by(peer, frame->words);
       return;
     case Kind::leaving: return health_.says_farewell(peer, {frame->reason, frame->detail});
     default: break;

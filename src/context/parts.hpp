@@ -26,6 +26,8 @@ namespace qpmesh::context {
 struct PeerLink {
   std::unique_ptr<transport::Connection> connection;
   messaging::PeerPlaces places;  // without connection and seeds
+  // Where the connection is made when it is first used. A transport owns it.
+  transport::OnDemand* on_demand = nullptr;
 };
 
 // Everything a context is built from; by init from the real world, by the simulation from a
@@ -43,8 +45,6 @@ struct ContextParts {
   std::unique_ptr<const std::uint64_t> private_nonce{};
   std::vector<std::unique_ptr<transport::Transport>> transports;
   std::vector<PeerLink> links;  // in rank order
-  // Where connections are made when they are first used. One of the transports owns it.
-  transport::OnDemand* on_demand = nullptr;
   std::unique_ptr<base::ControlChannel> control;
   base::UniqueFd doorbell;  // eventfd, or none
   progress::WaitPolicy wait_policy;

@@ -210,7 +210,6 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
   Reach reach{options, parts.identities};
   NetworkLinks verbs = link_verbs(bootstrap, reach, parts, deadline);
   NetworkLinks tcp = link_tcp(bootstrap, reach, parts, layout, *slab_offset, deadline);
-  parts.on_demand = tcp.on_demand;
   log.info("{}", reach.describe(rank));
   const int node = parts.identities[at(rank)].node;
   parts.own_core = ranks_per_core(parts.identities, facts, node) == 1;

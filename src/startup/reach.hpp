@@ -58,8 +58,6 @@ std::string apart(const base::Place& a, const base::Place& b);
 // The links over one network transport.
 struct NetworkLinks {
   std::unique_ptr<transport::Transport> transport;  // empty: no rank needs one
-  // Where connections are made when they are first used; the transport owns it.
-  transport::OnDemand* on_demand = nullptr;
   // By rank, where one needs it; without connection where a pair does not go this way.
   std::vector<context::PeerLink> links;
   bool busy_neighbour =

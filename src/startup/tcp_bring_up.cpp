@@ -253,9 +253,13 @@ class Linking {
           return ends.make(peer, std::move(socket));
         },
         *parts_.system, parts_.log);
-    result_.on_demand = connector.get();
+    TcpOnDemand* const on_demand = connector.get();
     transport_->connect_by(std::move(connector));
-    for (transport::tcp::Joined& each : joined) add(std::move(each));
+    for (transport::tcp::Joined& each : joined) {
+      const int peer = each.peer;
+      add(std::move(each));
+      result_.links[at(peer)].on_demand = on_demand;
+    }
   }
 
   // Of a payload that messaging wants back at once: a whole eager message, or a segment.

@@ -40,12 +40,12 @@ TcpOnDemand::TcpOnDemand(transport::tcp::TcpTransport& transport,
 
 void TcpOnDemand::want(int peer) {
   wanted_.push_back(peer);
-  peer < rank_ ? call(peer) : ask_(peer);
+  peer < rank_ ? call(peer) : tell_(peer, {});
 }
 
 void TcpOnDemand::call(int peer) { streams_.call(peer, base::after_ms(system_, timeout_ms_)); }
 
-void TcpOnDemand::asked_by(int peer) noexcept {
+void TcpOnDemand::told_by(int peer, BlobView) noexcept {
   if (peer >= rank_) return;  // whom we call, or who is no correct rank
   try {
     call(peer);

@@ -35,8 +35,11 @@ class TcpOnDemand final : public transport::tcp::Connector, public transport::On
   int wake_descriptor() const noexcept override { return streams_.wake_descriptor(); }
   std::chrono::microseconds request_notification() noexcept override;
 
-  void ask_by(std::function<void(int peer)> ask) override { ask_ = std::move(ask); }
-  void asked_by(int peer) noexcept override;
+  // There is nothing to say but that a call is wanted.
+  void tell_by(std::function<void(int peer, BlobView words)> tell) override {
+    tell_ = std::move(tell);
+  }
+  void told_by(int peer, BlobView words) noexcept override;
 
  private:
   void call(int peer);
@@ -48,7 +51,7 @@ class TcpOnDemand final : public transport::tcp::Connector, public transport::On
   int rank_;
   std::int64_t timeout_ms_;
   std::vector<int> wanted_;  // asked for, and neither joined nor failed
-  std::function<void(int peer)> ask_;
+  std::function<void(int peer, BlobView words)> tell_;
   bootstrap::StreamsOnDemand streams_;  // last: it tells the others
 };
 

@@ -14,10 +14,12 @@
 #include "base/errors.hpp"
 #include "bootstrap/agreement.hpp"
 #include "messaging/rings/layout.hpp"
+#include "startup/exchange_on_demand.hpp"
 #include "startup/network_rings.hpp"
 #include "topology/cores.hpp"
 #include "transport/rails.hpp"
 #ifdef QPMESH_WITH_VERBS
+#include "startup/verbs_ends.hpp"
 #include "transport/verbs/connection.hpp"
 #include "transport/verbs/device.hpp"
 #include "transport/verbs/selection/choice.hpp"
@@ -41,8 +43,6 @@ using namespace transport::verbs;
 using namespace transport::verbs::diagnosis;
 using namespace transport::verbs::selection;
 
-constexpr std::size_t packet_bytes_max = 4096;  // the largest path MTU
-
 // Each takes at most 70 bytes of a blob's 64 KiB.
 constexpr std::int64_t addresses_per_blob_max = 512;
 
@@ -50,6 +50,31 @@ constexpr std::int64_t addresses_per_blob_max = 512;
 constexpr std::uint64_t connection_requests = 0x6d63'6873'656d'7071U;
 
 std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
+
+// What a rank tells all others where pairs are connected as they are first used.
+struct EndFacts {
+  Notifications relied_on;
+  transport::RemoteAddress rings;  // of the first of its peers
+};
+
+Blob encode(const EndFacts& facts) {
+  base::ByteWriter out;
+  out.put_fields(facts.relied_on.small, facts.relied_on.medium, facts.relied_on.bytes_in_order,
+                 facts.rings.region, facts.rings.offset, facts.rings.second_region);
+  return std::move(out).blob();
+}
+
+EndFacts decode_end_facts(BlobView bytes, int peer) {
+  base::ByteReader in{bytes};
+  EndFacts facts;
+  in.get_fields(facts.relied_on.small, facts.relied_on.medium, facts.relied_on.bytes_in_order,
+                facts.rings.region, facts.rings.offset, facts.rings.second_region);
+  if (in.finished() &&
+      std::max(facts.relied_on.small, facts.relied_on.medium) <= transport::Notification::immediate)
+    return facts;
+  base::throw_error({ErrorCode::corrupt, peer}, "init", "",
+                    "{} bytes do not say where its rings are", bytes.size());
+}
 
 class Linking {
  public:
@@ -84,6 +109,12 @@ class Linking {
       open();
       return test();
     }));
+    if (connects_later()) {
+      connect_later(bootstrap::agree(bootstrap_, deadline_, [&] { return end_facts(); }));
+      join_rails();
+      memory_ = {};
+      return std::move(result_);
+    }
     const std::vector<Blob> addresses = gather_addresses();
     bootstrap::agree(bootstrap_, deadline_, [&] { return connect(addresses), Blob{}; });
     if (asks_manager()) bootstrap::agree(bootstrap_, deadline_, [&] { return ready(), Blob{}; });
@@ -409,17 +440,63 @@ class Linking {
       first().connections[at(peer)] = first().transport->connect(peer, address);
       if (!second_address.empty())
         second().connections[at(peer)] = second().transport->connect(peer, second_address);
-      std::byte* const own = memory_.data() + i * per_peer_bytes();
-      result_.links[at(peer)] = {
-          .connection = nullptr,
-          .places = {.transport = result_.transport.get(),
-                     .connection = nullptr,
-                     .layout = layout_,
-                     .slot = own,
-                     .remote_slot = slot,
-                     .remote_revocations = {},
-                     .staging = {own + layout_.slot_bytes(), layout_.staging_bytes()}}};
+      result_.links[at(peer)] = {.connection = nullptr, .places = places_for(i, slot)};
     }
+  }
+
+  // i: the peer's index among ours. slot: what we write there.
+  messaging::PeerPlaces places_for(std::size_t i, const transport::RemoteAddress& slot) {
+    std::byte* const own = memory_.data() + i * per_peer_bytes();
+    return {.transport = result_.transport.get(),
+            .connection = nullptr,
+            .layout = layout_,
+            .slot = own,
+            .remote_slot = slot,
+            .remote_revocations = {},
+            .staging = {own + layout_.slot_bytes(), layout_.staging_bytes()}};
+  }
+
+  // The communication manager connects in init.
+  bool connects_later() const {
+    return parts_.options.connect_when == ConnectWhen::first_use && !asks_manager();
+  }
+  Blob end_facts() const {
+    if (first().peers.empty()) return {};
+    return encode(EndFacts{.relied_on = first().transport->relied_on(), .rings = rings_});
+  }
+
+  void connect_later(const std::vector<Blob>& facts) {
+    result_.links.resize(at(size()));
+    for (Rail& rail : rails_) rail.connections.resize(at(size()));
+    if (first().peers.empty()) return;
+    VerbsEnds::Places places(at(size()));
+    for (std::size_t i = 0; i < first().peers.size(); ++i) {
+      const int peer = first().peers[i];
+      const EndFacts theirs = decode_end_facts(facts[at(peer)], peer);
+      for (Rail& rail : rails_) {
+        if (!joins(rail, peer)) continue;
+        rail.connections[at(peer)] =
+            rail.transport->connect_later(peer, paths_to(peer, rail), theirs.relied_on);
+      }
+      places[at(peer)] = places_for(i, theirs.rings + index_at(peer) * per_peer_bytes());
+      result_.links[at(peer)].places = *places[at(peer)];
+    }
+    const auto exchange = std::make_shared<ExchangeOnDemand>(
+        std::make_unique<VerbsEnds>(*first().transport, second().transport, std::move(places)),
+        size());
+    for (const Rail& rail : rails_) {
+      if (rail.transport != nullptr)
+        rail.transport->ask_by([exchange](int peer) { exchange->want(peer); });
+    }
+    for (const int peer : first().peers) result_.links[at(peer)].on_demand = exchange.get();
+  }
+
+  // Ours among the peers of that rank.
+  std::size_t index_at(int peer) const {
+    std::size_t index = 0;
+    for (int rank = 0; rank < parts_.rank; ++rank)
+      index += reach_.way(peer, rank) == Way::verbs ? 1U : 0U;
+    return index;
   }
 
   // Whether some pair is connected by the communication manager: the same on every rank.
@@ -435,27 +512,12 @@ class Linking {
     }
   }
 
-  // An empty write to every peer on every rail, then one of the longest packet, into staging that
-  // nobody uses yet: only packets show a firewall, a wrong route or an MTU that the path does not
-  // carry.
   void probe() {
-    const transport::Write empty{
-        .head = {}, .body = {}, .target = {}, .immediate = {}, .tell = true};
     const Deadline end = bootstrap::leaving_time_to_agree(*parts_.system, deadline_);
     for (const Rail& rail : rails_) {
-      for (const int peer : rail.peers) {
-        const messaging::PeerPlaces& places = result_.links[at(peer)].places;
-        transport::RemoteAddress staging = places.remote_slot + layout_.slot_bytes();
-        if (&rail == &second()) staging.region = staging.second_region;
-        const std::array chain{
-            empty, transport::Write{.head = {},
-                                    .body = places.staging.first(
-                                        std::min(packet_bytes_max, places.staging.size())),
-                                    .target = staging,
-                                    .immediate = {},
-                                    .tell = true}};
-        connection_to(peer, rail).post(chain);
-      }
+      for (const int peer : rail.peers)
+        probe_staging(connection_to(peer, rail), result_.links[at(peer)].places,
+                      &rail == &second());
     }
     for (const Rail& rail : rails_) {
       for (const int peer : rail.peers) await_probe(peer, rail, end);
@@ -464,7 +526,7 @@ class Linking {
 
   void await_probe(int peer, const Rail& rail, Deadline end) const {
     VerbsConnection& connection = connection_to(peer, rail);
-    while (connection.completed() < 2 && connection.fault() == nullptr) {
+    while (!connection.is_probed() && connection.fault() == nullptr) {
       result_.transport->progress();
       result_.transport->poll_async_events();
       if (parts_.system->now() >= end) {
@@ -477,10 +539,8 @@ class Linking {
       ::sched_yield();
     }
     if (const ErrorDetail* const fault = connection.fault()) {
-      Explanation why{.cause = fault->cause, .hint = fault->hint};
-      if (connection.completed() == 1 && connection.unanswered())
-        why = describe_cut_path(connection.link(), std::move(why));
-      fail_link(peer, ErrorCode::link_failed, why, fault->system_error);
+      fail_link(peer, ErrorCode::link_failed, {.cause = fault->cause, .hint = fault->hint},
+                fault->system_error);
     }
   }
 

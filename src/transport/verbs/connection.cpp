@@ -17,13 +17,25 @@ constexpr std::uint32_t repost_batch = 16;
 
 }  // namespace
 
-VerbsConnection::VerbsConnection(Parts parts)
-    : parts_{std::move(parts)},
-      requests_(send_depth),
-      pieces_(2 * send_depth),
-      arrivals_(parts_.receives) {
+VerbsConnection::VerbsConnection(Parts parts) : parts_{std::move(parts)} {
   fault_.code = ErrorCode::link_failed;
   fault_.peer = parts_.peer;
+  if (!parts_.queue_pair) return;
+  listen();
+  open();
+}
+
+void VerbsConnection::join(QueuePair queue_pair, diagnosis::LinkDescription link) {
+  if (failed_) return;
+  parts_.queue_pair = std::move(queue_pair);
+  parts_.link = std::move(link);
+  listen();
+}
+
+void VerbsConnection::listen() {
+  requests_.resize(send_depth);
+  pieces_.resize(2 * std::size_t{send_depth});
+  arrivals_.resize(parts_.receives);
   if (const int error = post_receives(parts_.receives); error != 0) {
     base::throw_error({.code = ErrorCode::no_resource, .peer = parts_.peer, .system_error = error},
                       "connect", "", "{} receive requests could not be posted on {}",
@@ -33,12 +45,25 @@ VerbsConnection::VerbsConnection(Parts parts)
 }
 
 VerbsConnection::~VerbsConnection() {
+  parts_.transport->forget(parts_.index);
   if (awaits_completion()) --parts_.transport->awaiting_;
-  parts_.transport->connections_[parts_.index] = nullptr;
+}
+
+// Where it cannot post now: it has failed, or nobody has asked for its queue pair yet, or its ends
+// are being connected.
+Post VerbsConnection::refuse() noexcept {
+  if (!failed_ && !std::exchange(asked_, true)) parts_.transport->want(*this);
+  return failed_ ? Post::failed : Post::busy;
+}
+
+void VerbsConnection::give_up(const ErrorDetail& why) noexcept {
+  fail([&] { return diagnosis::Explanation{.cause = why.cause, .hint = why.hint}; },
+       why.system_error);
 }
 
 Post VerbsConnection::post(std::span<const Write> chain) noexcept {
-  if (failed_) return Post::failed;
+  if (!may_post_) [[unlikely]]
+    return refuse();
   assert(!chain.empty() && chain.size() <= send_depth);
   if (posted_ - retired_ + chain.size() > send_depth) return Post::busy;
   ibv_sge* piece = pieces_.data();
@@ -77,7 +102,8 @@ Post VerbsConnection::post(std::span<const Write> chain) noexcept {
 
 Post VerbsConnection::read(std::span<std::byte> target, std::optional<std::uint32_t> target_region,
                            RemoteAddress source) noexcept {
-  if (failed_) return Post::failed;
+  if (!may_post_) [[unlikely]]
+    return refuse();
   if (!has_room()) return Post::busy;
   const std::uint64_t number = posted_ + 1;
   const auto key = parts_.transport->regions_.local_key(target, target_region);
@@ -120,6 +146,7 @@ void VerbsConnection::on_sent(const ibv_wc& completion) noexcept {
   if (!parts_.queue_pair) return;  // torn down: the queue still holds what it had completed
   const WorkId id = decode_work_id(completion.wr_id);
   const bool awaited = awaits_completion();
+  const bool cut = completion.status == IBV_WC_RETRY_EXC_ERR && short_probe_alone();
   // Completions of one queue pair come in order, and cover what was posted before.
   retired_ = id.number;
   if (awaited && !awaits_completion()) --parts_.transport->awaiting_;
@@ -129,10 +156,10 @@ void VerbsConnection::on_sent(const ibv_wc& completion) noexcept {
   }
   // A flush follows another error, which comes first or from the receive side.
   if (completion.status == IBV_WC_WR_FLUSH_ERR && failed_) return;
-  unanswered_ |= !failed_ && completion.status == IBV_WC_RETRY_EXC_ERR;
   fail([&] {
-    return describe(completion.status, completion.vendor_err, id.read ? "RDMA read" : "RDMA write",
-                    parts_.link);
+    diagnosis::Explanation what = describe(completion.status, completion.vendor_err,
+                                           id.read ? "RDMA read" : "RDMA write", parts_.link);
+    return cut ? describe_cut_path(parts_.link, std::move(what)) : what;
   });
 }
 
@@ -182,12 +209,21 @@ diagnosis::Explanation VerbsConnection::on_link(std::string_view what) const {
 
 // An empty write: it names no memory, and completes when all before it has been acknowledged.
 void VerbsConnection::post_marker() noexcept {
+  if (!may_post_) return;
   ibv_send_wr& request = requests_.front();
   request = {};
   request.wr_id = encode({.connection = parts_.index, .number = posted_ + 1});
   request.opcode = IBV_WR_RDMA_WRITE;
   request.send_flags = IBV_SEND_SIGNALED;
   hand_over(1, posted_ + 1);
+}
+
+void VerbsConnection::probe(std::span<const std::byte> longest, RemoteAddress into) noexcept {
+  const Write write{.head = {}, .body = longest, .target = into};
+  probes_ = true;
+  post_marker();
+  post({&write, 1});
+  post_marker();
 }
 
 // Completions are the peer's acknowledgements, and the last writes may have asked for none.
@@ -198,7 +234,7 @@ bool VerbsConnection::delivered() noexcept {
 }
 
 void VerbsConnection::watch(std::chrono::milliseconds passed) noexcept {
-  if (failed_) return;
+  if (!may_post_) return;
   if (retired_ != retired_at_last_watch_) {
     retired_at_last_watch_ = retired_;
     silence_ = {};
@@ -209,10 +245,10 @@ void VerbsConnection::watch(std::chrono::milliseconds passed) noexcept {
   if (!awaits_completion()) {
     if (silence_.count() >= heartbeat_ms(timers) && has_room()) post_marker();
   } else if (timers.silence_ms_max != 0 && silence_.count() >= timers.silence_ms_max) {
-    unanswered_ = true;
     fail([&] {
-      return describe_silence(
+      diagnosis::Explanation what = describe_silence(
           fmt::format("RDMA requests were repeated for {} ms", silence_.count()), parts_.link);
+      return short_probe_alone() ? describe_cut_path(parts_.link, std::move(what)) : what;
     });
   }
 }

@@ -51,12 +51,13 @@ class VerbsConnection final : public Connection {
     VerbsTransport* transport = nullptr;
     int peer = -1;
     std::uint32_t index = 0;  // of the connection in its transport
-    QueuePair queue_pair;     // in RTS
+    QueuePair queue_pair;     // none: it is made when the connection is first used
     Capabilities capabilities;
     diagnosis::LinkDescription link;
     std::uint32_t receives = 0;  // receive requests kept posted; 0 where nobody sends immediates
   };
-  // Posts the receives. Throws Error{no_resource}.
+  // Where there is a queue pair its receives are posted, and nothing is posted before it is in RTS.
+  // Throws Error{no_resource}.
   explicit VerbsConnection(Parts parts);
   ~VerbsConnection() override;
   VerbsConnection(const VerbsConnection&) = delete;
@@ -74,9 +75,22 @@ class VerbsConnection final : public Connection {
   const ErrorDetail* fault() const noexcept override { return failed_ ? &fault_ : nullptr; }
 
   const diagnosis::LinkDescription& link() const noexcept { return parts_.link; }
-  // The fault is that the peer's device did not answer a request.
-  bool unanswered() const noexcept { return unanswered_; }
   ibv_qp* queue_pair() const noexcept { return parts_.queue_pair.get(); }
+  int peer() const noexcept { return parts_.peer; }
+
+  // Of one that is made when it is first used. Here is its queue pair, in RTS: the peer may write
+  // from here on. Posts the receives. Throws Error{no_resource}.
+  void join(QueuePair queue_pair, diagnosis::LinkDescription link);
+  // The peer has joined, too: from here on it posts.
+  void open() noexcept { may_post_ = !failed_; }
+  // It cannot be made. The first cause stays.
+  void give_up(const ErrorDetail& why) noexcept;
+
+  // The first writes: an empty one, then one of the longest packet into memory of the peer that
+  // nobody uses. Only packets show a firewall, a wrong route or an MTU that the path does not
+  // carry: where the first comes back and the second does not, the fault says so.
+  void probe(std::span<const std::byte> longest, RemoteAddress into) noexcept;
+  bool is_probed() const noexcept { return retired_ >= probe_end; }
 
   // From the transport's completion queues.
   void on_sent(const ibv_wc& completion) noexcept;
@@ -90,11 +104,18 @@ class VerbsConnection final : public Connection {
   void watch(std::chrono::milliseconds passed) noexcept;
 
  private:
+  // Of probe(): an empty write, the long one, and an empty one that asks for both.
+  static constexpr std::uint64_t short_probe_end = 1;
+  static constexpr std::uint64_t probe_end = 3;
+
+  void listen();
+  Post refuse() noexcept;
   Post hand_over(std::size_t count, std::uint64_t signalled) noexcept;
   bool has_room() const noexcept { return posted_ - retired_ < send_depth; }
   void post_marker() noexcept;
   int post_receives(std::uint32_t count) noexcept;  // 0, or the errno
   bool awaits_completion() const noexcept { return signalled_ > retired_; }
+  bool short_probe_alone() const noexcept { return probes_ && retired_ == short_probe_end; }
 
   Parts parts_;
   // Reused by every post: the largest chain, each write in at most two pieces.
@@ -112,8 +133,10 @@ class VerbsConnection final : public Connection {
   std::uint64_t arrived_ = 0;  // cumulative
   std::uint64_t taken_ = 0;    // cumulative
   std::uint64_t reposted_ = 0;
+  bool may_post_ = false;  // open, and not failed
+  bool asked_ = false;     // for its queue pair
+  bool probes_ = false;    // its first writes are those of probe()
   bool failed_ = false;
-  bool unanswered_ = false;
   ErrorDetail fault_;
 };
 
@@ -122,6 +145,7 @@ template <class Explain>
 void VerbsConnection::fail(Explain&& explain, int system_error) noexcept {
   if (failed_) return;
   failed_ = true;
+  may_post_ = false;
   fault_.system_error = system_error;
   try {
     diagnosis::Explanation explanation = explain();
@@ -130,6 +154,7 @@ void VerbsConnection::fail(Explain&& explain, int system_error) noexcept {
   } catch (const std::bad_alloc&) {
     fault_.cause = "no memory here";  // words as short as these need none
   }
+  if (!parts_.queue_pair) return;
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
   ibv_modify_qp(parts_.queue_pair.get(), &attributes, IBV_QP_STATE);

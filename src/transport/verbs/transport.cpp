@@ -28,37 +28,6 @@ constexpr std::chrono::milliseconds watch_interval{50};
 
 constexpr unsigned access_of_queue_pair = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 
-// What one end tells the other. Little-endian, by ByteWriter.
-struct QueuePairAddress {
-  std::uint32_t qpn = 0;
-  std::uint32_t psn = 0;
-  std::uint64_t unroutable = 0;
-  std::uint16_t port = 0;  // where this end listens, by the communication manager
-  selection::Notifications notifications{};
-};
-
-Blob encode(const QueuePairAddress& address) {
-  base::ByteWriter out;
-  const auto& [small, medium, reason, bytes_in_order] = address.notifications;
-  out.put_fields(address.qpn, address.psn, address.unroutable, address.port, small, medium,
-                 bytes_in_order);
-  return std::move(out).blob();
-}
-
-QueuePairAddress decode_address(BlobView bytes, int peer) {
-  base::ByteReader in{bytes};
-  QueuePairAddress address;
-  auto& [small, medium, reason, bytes_in_order] = address.notifications;
-  in.get_fields(address.qpn, address.psn, address.unroutable, address.port, small, medium,
-                bytes_in_order);
-  if (!in.finished() || address.qpn > 0xffffff || address.psn > 0xffffff ||
-      std::max(small, medium) > Notification::immediate) {
-    base::throw_error({ErrorCode::corrupt, peer}, "connect", "",
-                      "{} bytes are not the address of a queue pair", bytes.size());
-  }
-  return address;
-}
-
 [[noreturn]] void fail_opening(const std::string& device, std::string_view step, int error) {
   base::throw_error({.code = ErrorCode::no_resource, .system_error = error}, "init",
                     error == ENOMEM ? "raise the limit of locked memory (ulimit -l)" : "",
@@ -78,6 +47,36 @@ void set_nonblocking(int descriptor) noexcept {
 }
 
 }  // namespace
+
+// Little-endian, by ByteWriter.
+struct VerbsTransport::Address {
+  std::uint32_t qpn = 0;
+  std::uint32_t psn = 0;
+  std::uint64_t unroutable = 0;
+  std::uint16_t port = 0;  // where this end listens, by the communication manager
+  selection::Notifications notifications{};
+
+  Blob encode() const {
+    base::ByteWriter out;
+    const auto& [small, medium, reason, bytes_in_order] = notifications;
+    out.put_fields(qpn, psn, unroutable, port, small, medium, bytes_in_order);
+    return std::move(out).blob();
+  }
+
+  static Address decode(BlobView bytes, int peer) {
+    base::ByteReader in{bytes};
+    Address address;
+    auto& [small, medium, reason, bytes_in_order] = address.notifications;
+    in.get_fields(address.qpn, address.psn, address.unroutable, address.port, small, medium,
+                  bytes_in_order);
+    if (!in.finished() || address.qpn > 0xffffff || address.psn > 0xffffff ||
+        std::max(small, medium) > Notification::immediate) {
+      base::throw_error({ErrorCode::corrupt, peer}, "connect", "",
+                        "{} bytes are not the address of a queue pair", bytes.size());
+    }
+    return address;
+  }
+};
 
 VerbsTransport::VerbsTransport(const base::System& system, const base::Log& log, Settings settings)
     : system_{system},
@@ -122,7 +121,7 @@ diagnosis::LinkDescription VerbsTransport::describe_link(const Pending& pending,
                                                          const Path& path) const {
   return {.local = {.host = settings_.host,
                     .endpoint = path.local,
-                    .qpn = pending.queue_pair->qp_num,
+                    .qpn = pending.queue_pair ? pending.queue_pair->qp_num : 0,
                     .psn = pending.psn},
           .peer = {.host = pending.paths.peer_host, .endpoint = path.peer},
           .timers = selection::timers_for(path.local, settings_.link_timeout_ms)};
@@ -160,34 +159,40 @@ bool VerbsTransport::has_route(const Path& path) {
 }
 
 Blob VerbsTransport::address_for(int peer, PeerPaths paths) {
-  Pending mine{.peer = peer,
-               .index = static_cast<std::uint32_t>(pending_.size()),
-               .paths = std::move(paths),
-               .queue_pair = {},
-               .psn = static_cast<std::uint32_t>(system_.random_u64() & 0xffffff)};
+  pending_.push_back({.peer = peer,
+                      .index = static_cast<std::uint32_t>(pending_.size()),
+                      .paths = std::move(paths),
+                      .queue_pair = {}});
+  return make_address(pending_.back());
+}
+
+VerbsTransport::Pending& VerbsTransport::pending_of(int peer) {
+  const auto found = std::ranges::find(pending_, peer, &Pending::peer);
+  assert(found != pending_.end());
+  return *found;
+}
+
+Blob VerbsTransport::make_address(Pending& mine) {
+  mine.psn = static_cast<std::uint32_t>(system_.random_u64() & 0xffffff);
   open_queue_pair(mine);
   const Path& first = mine.paths.choices.front();
   to_state(system_, *mine.queue_pair, to_init(first.local, access_of_queue_pair), "INIT",
-           {peer, describe_link(mine, first)});
+           {mine.peer, describe_link(mine, first)});
   std::vector<selection::Endpoint> locals;
   for (const Path& path : mine.paths.choices) locals.push_back(path.local);
   mine.unroutable = connector_->listen(locals);
   for (std::size_t i = 0; i < mine.paths.choices.size(); ++i) {
     if (!has_route(mine.paths.choices[i])) mine.unroutable |= std::uint64_t{1} << i;
   }
-  pending_.push_back(std::move(mine));
-  return encode({.qpn = pending_.back().queue_pair->qp_num,
-                 .psn = pending_.back().psn,
-                 .unroutable = pending_.back().unroutable,
+  return Address{.qpn = mine.queue_pair->qp_num,
+                 .psn = mine.psn,
+                 .unroutable = mine.unroutable,
                  .port = connector_->port(),
-                 .notifications = settings_.notifications});
+                 .notifications = settings_.notifications}
+      .encode();
 }
 
-std::unique_ptr<Connection> VerbsTransport::connect(int peer, BlobView peer_address) {
-  const auto found = std::ranges::find(pending_, peer, &Pending::peer);
-  assert(found != pending_.end());
-  Pending& mine = *found;
-  const QueuePairAddress theirs = decode_address(peer_address, peer);
+diagnosis::LinkDescription VerbsTransport::begin(Pending& mine, const Address& theirs) {
   const auto choice =
       static_cast<std::size_t>(std::countr_one(mine.unroutable | theirs.unroutable));
   const bool routable = choice < mine.paths.choices.size();
@@ -198,42 +203,117 @@ std::unique_ptr<Connection> VerbsTransport::connect(int peer, BlobView peer_addr
     diagnosis::Explanation why = diagnosis::describe_bring_up("address handle", EHOSTUNREACH, link);
     why.cause = fmt::format("none of {} pairs of GIDs has a route; the best one: {}",
                             mine.paths.choices.size(), why.cause);
-    fail_connecting(peer, why);
+    fail_connecting(mine.peer, why);
   }
-  connector_->begin(*mine.queue_pair, {peer, link}, theirs.port);
-  const Capabilities capabilities{
-      .name = "verbs",
-      .bytes_in_order =
-          settings_.notifications.bytes_in_order && theirs.notifications.bytes_in_order,
-      .registers_user_memory = true,
-      .registered_sources = true,
-      .small = std::max(settings_.notifications.small, theirs.notifications.small),
-      .medium = std::max(settings_.notifications.medium, theirs.notifications.medium),
-      .inline_bytes_max = mine.inline_bytes_max,
-      .write_bytes_max = write_bytes_max};
-  const bool records = !settings_.second_rail;
-  const auto either = [&](Notification n) {
-    return records && (capabilities.small == n || capabilities.medium == n);
-  };
-  const bool immediates = either(Notification::immediate);
-  immediates_ |= immediates;
-  polled_ |= either(Notification::poll);
+  connector_->begin(*mine.queue_pair, {mine.peer, link}, theirs.port);
+  return link;
+}
+
+Capabilities VerbsTransport::capabilities(const selection::Notifications& theirs,
+                                          std::uint32_t inline_bytes_max) {
+  const selection::Notifications& ours = settings_.notifications;
+  const Capabilities together{.name = "verbs",
+                              .bytes_in_order = ours.bytes_in_order && theirs.bytes_in_order,
+                              .registers_user_memory = true,
+                              .registered_sources = true,
+                              .small = std::max(ours.small, theirs.small),
+                              .medium = std::max(ours.medium, theirs.medium),
+                              .inline_bytes_max = inline_bytes_max,
+                              .write_bytes_max = write_bytes_max};
+  immediates_ |= takes_immediates(together);
+  polled_ |= !settings_.second_rail &&
+             (together.small == Notification::poll || together.medium == Notification::poll);
+  return together;
+}
+
+bool VerbsTransport::takes_immediates(const Capabilities& capabilities) const noexcept {
+  return !settings_.second_rail &&
+         std::max(capabilities.small, capabilities.medium) == Notification::immediate;
+}
+
+void VerbsTransport::say_joined(int peer, const diagnosis::LinkDescription& link,
+                                const Capabilities& capabilities) const {
+  if (settings_.second_rail) return log_.info("peer {}: second rail: {}", peer, to_string(link));
   const auto text = [](Notification n) { return n == Notification::poll ? "polled" : "immediate"; };
-  if (records) {
-    log_.info("peer {}: {}; records {}, payloads {}{}", peer, to_string(link),
-              text(capabilities.small), text(capabilities.medium),
-              capabilities.bytes_in_order ? ", bytes in order" : "");
-  } else {
-    log_.info("peer {}: second rail: {}", peer, to_string(link));
-  }
+  log_.info("peer {}: {}; records {}, payloads {}{}", peer, to_string(link),
+            text(capabilities.small), text(capabilities.medium),
+            capabilities.bytes_in_order ? ", bytes in order" : "");
+}
+
+std::unique_ptr<Connection> VerbsTransport::connect(int peer, BlobView peer_address) {
+  Pending& mine = pending_of(peer);
+  const Address theirs = Address::decode(peer_address, peer);
+  diagnosis::LinkDescription link = begin(mine, theirs);
+  const Capabilities together = capabilities(theirs.notifications, mine.inline_bytes_max);
+  say_joined(peer, link, together);
   return std::make_unique<VerbsConnection>(
       VerbsConnection::Parts{.transport = this,
                              .peer = peer,
                              .index = mine.index,
                              .queue_pair = std::move(mine.queue_pair),
-                             .capabilities = capabilities,
+                             .capabilities = together,
                              .link = std::move(link),
-                             .receives = immediates ? settings_.receives : 0});
+                             .receives = takes_immediates(together) ? settings_.receives : 0});
+}
+
+// ---- connections that are made when they are first used ----
+
+std::unique_ptr<Connection> VerbsTransport::connect_later(int peer, PeerPaths paths,
+                                                          const selection::Notifications& theirs) {
+  if (!inline_bytes_max_) {
+    Pending asked{.paths = {}, .queue_pair = {}};
+    open_queue_pair(asked);
+    inline_bytes_max_ = asked.inline_bytes_max;
+  }
+  Pending& mine =
+      pending_.emplace_back(Pending{.peer = peer,
+                                    .index = static_cast<std::uint32_t>(pending_.size()),
+                                    .paths = std::move(paths),
+                                    .queue_pair = {}});
+  const Capabilities together = capabilities(theirs, *inline_bytes_max_);
+  auto connection = std::make_unique<VerbsConnection>(
+      VerbsConnection::Parts{.transport = this,
+                             .peer = peer,
+                             .index = mine.index,
+                             .queue_pair = {},
+                             .capabilities = together,
+                             .link = describe_link(mine, mine.paths.choices.front()),
+                             .receives = takes_immediates(together) ? settings_.receives : 0});
+  mine.connection = connection.get();
+  return connection;
+}
+
+Blob VerbsTransport::address_for(int peer) { return make_address(pending_of(peer)); }
+
+void VerbsTransport::join(int peer, BlobView peer_address) {
+  Pending& mine = pending_of(peer);
+  assert(mine.connection != nullptr);
+  if (const ErrorDetail* const fault = mine.connection->fault())
+    fail_connecting(peer, {.cause = fault->cause, .hint = fault->hint}, fault->system_error);
+  diagnosis::LinkDescription link = begin(mine, Address::decode(peer_address, peer));
+  say_joined(peer, link, mine.connection->capabilities());
+  mine.connection->join(std::move(mine.queue_pair), std::move(link));
+}
+
+VerbsConnection* VerbsTransport::made_later(int peer) const noexcept {
+  const auto found = std::ranges::find(pending_, peer, &Pending::peer);
+  return found == pending_.end() ? nullptr : found->connection;
+}
+
+void VerbsTransport::want(VerbsConnection& connection) noexcept {
+  try {
+    want_(connection.peer());
+  } catch (const Error& error) {
+    connection.give_up(
+        {.cause = error.cause(), .system_error = error.system_error(), .hint = error.hint()});
+  } catch (const std::bad_alloc&) {
+    connection.give_up({.cause = "no memory here"});
+  }
+}
+
+void VerbsTransport::forget(std::uint32_t index) noexcept {
+  connections_[index] = nullptr;
+  pending_[index].connection = nullptr;
 }
 
 // ---- while it runs ----

@@ -4,9 +4,14 @@
 // connect → once for all peers, make_ready (RTR, RTS; connector.hpp). Nothing is posted until every
 // rank is ready: a packet that meets a queue pair in INIT is dropped and costs a retransmission
 // timeout.
+//
+// Or, for a connection that is made when it is first used: connect_later in bring-up; then, when it
+// is wanted here or by the peer, address_for → addresses are exchanged → join → each end tells the
+// other that it has joined → open.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -80,6 +85,21 @@ class VerbsTransport final : public Transport {
   // What the peer needs to connect to us by one of these paths.
   Blob address_for(int peer, PeerPaths paths);
   std::unique_ptr<Connection> connect(int peer, BlobView peer_address);
+
+  // A connection that is made when it is first used, by plain exchange. theirs: what the peer's end
+  // relies on, which relied_on() says there.
+  std::unique_ptr<Connection> connect_later(int peer, PeerPaths paths,
+                                            const selection::Notifications& theirs);
+  // Called when something is first posted or read on such a connection, once for each. It may throw
+  // Error, or bad_alloc: then the connection fails.
+  void ask_by(std::function<void(int peer)> want) { want_ = std::move(want); }
+  // What the peer needs to join its end to ours. Throws Error{no_resource} or {link_failed}.
+  Blob address_for(int peer);
+  // Connects our end, whose address the peer has or will have. Throws Error{link_failed}, also
+  // where the connection has failed before, {no_resource} or {corrupt}.
+  void join(int peer, BlobView peer_address);
+  // Of a connection that was made later; nullptr: it is no more.
+  VerbsConnection* made_later(int peer) const noexcept;
   // After every rank has called connect for all of its peers. Where queue pairs are connected by
   // plain exchange they are ready before.
   void make_ready(Deadline deadline) { connector_->finish(deadline); }
@@ -90,7 +110,7 @@ class VerbsTransport final : public Transport {
 
  private:
   friend class VerbsConnection;
-  // A queue pair in INIT, until it is handed to its connection.
+  // A queue pair in INIT, until it is handed to its connection; or none yet.
   struct Pending {
     int peer = -1;
     std::uint32_t index = 0;
@@ -99,9 +119,21 @@ class VerbsTransport final : public Transport {
     QueuePair queue_pair;
     std::uint32_t psn = 0;
     std::uint32_t inline_bytes_max = 0;
+    VerbsConnection* connection = nullptr;  // one that is made later
   };
+  struct Address;  // what one end tells the other
 
+  Pending& pending_of(int peer);
   void open_queue_pair(Pending& pending);
+  Blob make_address(Pending& pending);
+  // By the first path that both ends have a route on.
+  diagnosis::LinkDescription begin(Pending& mine, const Address& theirs);
+  Capabilities capabilities(const selection::Notifications& theirs, std::uint32_t inline_bytes_max);
+  bool takes_immediates(const Capabilities& capabilities) const noexcept;
+  void say_joined(int peer, const diagnosis::LinkDescription& link,
+                  const Capabilities& capabilities) const;
+  void want(VerbsConnection& connection) noexcept;
+  void forget(std::uint32_t index) noexcept;
   bool has_route(const Path& path);
   diagnosis::LinkDescription describe_link(const Pending& pending, const Path& path) const;
   // Those of the connections from index queue_peers * i on.
@@ -130,7 +162,9 @@ class VerbsTransport final : public Transport {
   // device, and for each address handle libibverbs reads all of the system's links and neighbours.
   std::map<std::tuple<int, int, selection::Gid, int>, bool> routes_;
   std::unique_ptr<Connector> connector_;
-  std::vector<Pending> pending_;
+  std::optional<std::uint32_t> inline_bytes_max_;  // of every queue pair, once one was asked
+  std::vector<Pending> pending_;                   // by index
+  std::function<void(int peer)> want_;
   std::vector<VerbsConnection*> connections_;  // by index; nullptr: not yet, or no more
   // Connections that wait for a completion which they asked for. Where there is none the queue need
   // not be looked at: what fails unasked is found by poll_async_events.
