@@ -1,10 +1,12 @@
 // The face of the library: an ordered group of ranks and what they can do together.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <ranges>
@@ -157,6 +159,34 @@ class QPMESH_API Communicator {
   Request allreduce_async(T&& in_place, const O& reduction, const CallOptions& options = {}) {
     return start_collective(reduction_call(Collective::allreduce, in_place, in_place, reduction),
                             options);
+  }
+
+  // In place, of each of these vectors as if by a call of its own. Those of less than 64 KiB go
+  // together, through a copy; longer ones lie where they are. All ranks give as many, of the same
+  // lengths.
+  template <std::ranges::forward_range R, class O>
+    requires detail::ElementRange<std::ranges::range_reference_t<R>> &&
+             ReductionOf<O, element_t<std::ranges::range_reference_t<R>>>
+  void allreduce_each(R&& vectors, const O& reduction, const CallOptions& options = {}) {
+    using T = element_t<std::ranges::range_reference_t<R>>;
+    constexpr std::size_t long_bytes_min = std::size_t{64} << 10;
+    const auto is_long = [](std::span<T> vector) { return vector.size_bytes() >= long_bytes_min; };
+    std::vector<T> together;
+    std::vector<Request> requests;
+    for (auto&& each : vectors) {
+      const std::span<T> vector{each};
+      if (is_long(vector)) requests.push_back(allreduce_async(vector, reduction, options));
+      else together.insert(together.end(), vector.begin(), vector.end());
+    }
+    if (!together.empty()) requests.push_back(allreduce_async(together, reduction, options));
+    wait_all(requests);
+    auto from = together.begin();
+    for (auto&& each : vectors) {
+      const std::span<T> vector{each};
+      if (is_long(vector)) continue;
+      std::copy_n(from, vector.size(), vector.begin());
+      from += static_cast<std::ptrdiff_t>(vector.size());
+    }
   }
 
   // The same at the root alone; on other ranks out may be empty, and in place nothing changes.
@@ -456,6 +486,11 @@ class QPMESH_API Communicator {
   std::optional<Communicator> split(int color, int key = 0, const CallOptions& options = {});
   Communicator split_node(const CallOptions& options = {});  // one group per host
   Communicator duplicate(const CallOptions& options = {});
+  // The same, begun. group, or copy, is empty until the request has ended, and stays where it is
+  // until then.
+  Request split_async(std::optional<Communicator>& group, int color, int key = 0,
+                      const CallOptions& options = {});
+  Request duplicate_async(std::optional<Communicator>& copy, const CallOptions& options = {});
   // A group of these ranks, in this order, made by them alone: the others do not call it, and do
   // not learn of it. Its members call it with the same list and tag, those of one list and tag in
   // the same order; a member that calls it with another list is one that does not come:
@@ -516,6 +551,10 @@ class QPMESH_API Communicator {
                                   const CallOptions& options);
   void run_collective(const detail::AnyCollective& what, const CallOptions& options);
   Request start_collective(const detail::AnyCollective& what, const CallOptions& options);
+  // take: is given the group, if there is one, when it is made.
+  Request split_to(std::function<void(Communicator&&)> take, int color, int key,
+                   const CallOptions& options);
+  Request duplicate_to(std::function<void(Communicator&&)> take, const CallOptions& options);
   Request start_message(const detail::AnyMessage& what, const CallOptions& options);
   Prepared prepare(const detail::AnyMessage& what, const CallOptions& options) const;
   Prepared prepare(const detail::AnyCollective& what, const CallOptions& options) const;

@@ -128,6 +128,7 @@ typedef struct qpmesh_call {
   qpmesh_function function;  // of QPMESH_USER
   void* context;             // for the function; it lasts as long as the call or its request
   int commutative;           // operands may come in any order; otherwise in the order of ranks
+  int head;  // receives: of a message that is too long its head; the rest is dropped
 } qpmesh_call;
 
 // What a receive got, or what a probe saw. A pointer to it may be null.
@@ -207,6 +208,9 @@ QPMESH_API int qpmesh_cancel(qpmesh_request* request, int* taken_back);
 // for a request.
 QPMESH_API int qpmesh_on_end(qpmesh_request* request, void (*function)(void* context),
                              void* context);
+// The operation is left to itself, and the request is gone: nobody is told its end. Its buffers are
+// its own until qpmesh_finalize, or until qpmesh_on_end, which comes before, tells that it is over.
+QPMESH_API int qpmesh_detach(qpmesh_request* request);
 // Of a prepared one: begins it. It must have ended, if it was started before.
 QPMESH_API int qpmesh_start(qpmesh_request* request);
 QPMESH_API int qpmesh_request_free(qpmesh_request* request);
@@ -428,6 +432,12 @@ QPMESH_API int qpmesh_split_node(qpmesh_communicator* world, const qpmesh_call* 
                                  qpmesh_communicator** group);
 QPMESH_API int qpmesh_duplicate(qpmesh_communicator* world, const qpmesh_call* call,
                                 qpmesh_communicator** group);
+// The same, begun: *group is null until the request has ended, and stays where it is until then.
+QPMESH_API int qpmesh_split_async(qpmesh_communicator* world, int color, int key,
+                                  const qpmesh_call* call, qpmesh_communicator** group,
+                                  qpmesh_request** request);
+QPMESH_API int qpmesh_duplicate_async(qpmesh_communicator* world, const qpmesh_call* call,
+                                      qpmesh_communicator** group, qpmesh_request** request);
 // The same ranks for another thread.
 QPMESH_API int qpmesh_independent(qpmesh_communicator* world, const qpmesh_call* call,
                                   qpmesh_communicator** group);

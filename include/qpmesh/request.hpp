@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
+#include <ratio>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -45,18 +47,63 @@ struct Tags {
   int received;  // of the one that comes
 };
 
+// How long a call may take: a duration, in whole milliseconds, rounded up; no_limit; or, where
+// nothing is said, Options::operation_timeout_ms.
+class TimeLimit {
+ public:
+  static constexpr std::chrono::milliseconds max = std::chrono::hours{365 * 24};
+
+  constexpr TimeLimit() noexcept = default;
+  template <class Rep, class Period>
+  // NOLINTNEXTLINE(google-explicit-constructor): a duration alone is a limit
+  constexpr TimeLimit(std::chrono::duration<Rep, Period> limit) noexcept : ms_{whole_ms(limit)} {}
+  static constexpr TimeLimit none() noexcept {
+    TimeLimit limit;
+    limit.ms_ = for_ever;
+    return limit;
+  }
+
+  // 1 ms to max, or one of the others. A call with another one is Error{bad_argument}.
+  constexpr bool is_valid() const noexcept {
+    return ms_ == of_options || ms_ == for_ever || (ms_ > 0 && ms_ <= max.count());
+  }
+  constexpr bool is_of_options() const noexcept { return ms_ == of_options; }
+  // 0: none.
+  constexpr std::int64_t ms_or(std::int64_t ms_of_options) const noexcept {
+    if (ms_ == of_options) return ms_of_options;
+    return ms_ == for_ever ? 0 : ms_;
+  }
+
+ private:
+  static constexpr std::int64_t of_options = std::numeric_limits<std::int64_t>::min();
+  static constexpr std::int64_t for_ever = std::numeric_limits<std::int64_t>::max();
+
+  // What is not a number, or too long to be counted, is not valid.
+  template <class Rep, class Period>
+  static constexpr std::int64_t whole_ms(std::chrono::duration<Rep, Period> limit) noexcept {
+    const double ms = std::chrono::duration<double, std::milli>{limit}.count();
+    if (!(ms > -1e15)) return of_options + 1;
+    if (ms > 1e15) return for_ever - 1;
+    return std::chrono::ceil<std::chrono::milliseconds>(limit).count();
+  }
+
+  std::int64_t ms_ = of_options;
+};
+inline constexpr TimeLimit no_limit = TimeLimit::none();
+
 // How one call is made: the trailing argument of every call.
 struct CallOptions {
-  static constexpr std::int64_t timeout_from_options = -1;        // Options::operation_timeout_ms
-  static constexpr std::int64_t timeout_ms_max = 31'536'000'000;  // a year
-  // 0 = wait for ever. Beyond the range: Error{bad_argument}.
-  std::int64_t timeout_ms = timeout_from_options;
+  TimeLimit timeout{};
   // Collectives: which one runs, the same on every rank; empty: Options::algorithms, else the one
   // that is measured, or predicted, to be fastest. Unknown names, and those that do not
   // apply, are Error{bad_argument}. Read during the call only.
   std::string_view algorithm{};
   // Sends: over when a receive has taken the message, however short it is. Exchanges: their sends.
   bool synchronous = false;
+  // Receives: of a message that is longer than the buffer its head is received and the rest is
+  // dropped; Status::bytes tells how long it was. Until then the whole takes memory. Otherwise:
+  // Error{truncated}.
+  bool head = false;
 };
 
 // Move-only. Keeps its context alive while it is in flight. One thread at a time uses a request,
@@ -109,6 +156,12 @@ class [[nodiscard]] QPMESH_API Request {
   // wait(). It is called also where the request is gone by then. What it throws is logged. At most
   // one for a request: Error{bad_argument}.
   void on_end(std::function<void()> callback);
+
+  // The operation is left to itself, and this request is an empty one. Nobody is told its end; an
+  // error is logged, and breaks the communicator as ever. Its buffers are the operation's until
+  // finish() has returned, or on_end(), which comes before, or a message from a peer tells that it
+  // is over. A communicator that goes without finish() ends it.
+  void detach();
 
   // Started, and neither test() nor wait() has told its end.
   bool is_in_flight() const noexcept;

@@ -127,12 +127,10 @@ inline void check_tag(int tag, bool any_allowed, std::string_view operation) {
 }
 
 inline void check_options(const CallOptions& options, std::string_view operation) {
-  if (options.timeout_ms < CallOptions::timeout_from_options ||
-      options.timeout_ms > CallOptions::timeout_ms_max) [[unlikely]] {
-    static_assert(CallOptions::timeout_ms_max == 31'536'000'000);
-    bad_argument(operation,
-                 "1 to 31536000000 ms, 0 for ever, or leave it out for QPMESH_TIMEOUT_MS",
-                 "a timeout of {} ms", options.timeout_ms);
+  if (!options.timeout.is_valid()) [[unlikely]] {
+    static_assert(TimeLimit::max.count() == 31'536'000'000);
+    bad_argument(operation, "1 to 31536000000 ms, no_limit, or leave it out for QPMESH_TIMEOUT_MS",
+                 "a timeout of {} ms", options.timeout.ms_or(0));
   }
 }
 

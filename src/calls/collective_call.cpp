@@ -441,8 +441,7 @@ void start_algorithm(PendingOperation& request, const collectives::Group& group,
                      const collectives::Algorithm& algorithm, const Arguments& arguments) {
   collectives::Selector& selector = request.communicator->selector();
   const collectives::Choice choice{.row = &algorithm};
-  request.has_task = true;
-  request.communicator->context().engine().start(request.task, [&] {
+  start_task(request, [&] {
     return selector.is_plain(choice)
                ? algorithm.run(group, arguments)
                : selector.run(group, arguments, request.communicator->shape(), choice);

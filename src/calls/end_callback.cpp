@@ -5,35 +5,65 @@
 namespace qpmesh::calls {
 namespace {
 
-progress::Task wait_and_call(PendingOperation* request, std::function<void()> callback,
-                             const base::Log* log) {
+void settle_and_free(RequestState* request) {
+  try {
+    settle(*request);
+  } catch (...) {
+    request->communicator->context().log().warning(
+        "a detached {} ended with: {}", request->operation, text_of(std::current_exception()));
+  }
+  RequestState::destroy(request);
+}
+
+progress::Task wait_and_call(std::shared_ptr<RequestState::Watched> watched,
+                             std::function<void()> callback, const base::Log* log) {
   progress::Join join;
   const auto count = [&](progress::Operation& operation) {
     if (operation.done) return;
     ++join.outstanding;
     operation.join = &join;
   };
-  if (request->has_send) count(request->send);
-  if (request->has_receive) count(request->receive);
-  if (request->has_task) count(request->task);
+  PendingOperation& request = *watched->request;
+  if (request.has_send) count(request.send);
+  if (request.has_receive) count(request.receive);
+  if (request.has_task) count(request.task);
   co_await progress::all_ended(join);
+  if (watched->request != nullptr) land(*watched->request);
   try {
-    callback();
+    if (callback) callback();
   } catch (...) {
     log->warning("what is called at the end of a request threw: {}",
                  text_of(std::current_exception()));
   }
+  if (watched->request != nullptr && watched->detached) settle_and_free(watched->request);
 }
 
 }  // namespace
 
 void call_at_end(RequestState& request, std::function<void()> callback) {
   context::Context& context = request.communicator->context();
+  auto& watched = request.keep().watched;
+  watched = std::make_shared<RequestState::Watched>(RequestState::Watched{&request});
   progress::TaskOperation& task = context.make_callback();
   context.engine().start(
-      task, [&] { return wait_and_call(&request, std::move(callback), &context.log()); });
-  if (task.error) std::rethrow_exception(task.error);  // it was not made
-  request.keep().has_callback = true;
+      task, [&] { return wait_and_call(watched, std::move(callback), &context.log()); });
+  if (!task.error) return;
+  watched.reset();  // it was not made
+  std::rethrow_exception(task.error);
+}
+
+std::shared_ptr<context::CommunicatorState> detach(RequestState& request) {
+  if (!request.keep().watched) call_at_end(request, {});
+  request.kept->watched->detached = true;
+  return request.communicator->detach(request);
+}
+
+void finish_detached(context::CommunicatorState& communicator, std::string_view operation,
+                     const CallOptions& options) {
+  const std::int64_t timeout_ms = communicator.timeout_ms_of(options);
+  const auto none = [&] { return !communicator.has_detached(); };
+  if (none() || communicator.wait(none, operation, timeout_ms)) return;
+  communicator.throw_timeout(operation, timeout_ms);
 }
 
 }  // namespace qpmesh::calls

@@ -5,6 +5,22 @@
 
 namespace qpmesh::calls {
 
+Gathering gathering_of_all(const context::CommunicatorState& state, std::span<const std::byte> mine,
+                           std::span<std::byte> out) {
+  collectives::Arguments arguments;
+  arguments.in = mine.data();
+  arguments.out = out.data();
+  arguments.element_count = mine.size();
+  arguments.element_bytes = 1;
+  arguments.out_blocks = collectives::even_blocks(out.size(), state.size());
+  collectives::CallShape shape = state.shape();
+  shape.bytes = out.size();
+  return {.algorithm = collectives::allgather_one_shot.applies(shape)
+                           ? &collectives::allgather_one_shot
+                           : &collectives::allgather_circulant,
+          .arguments = arguments};
+}
+
 std::vector<std::byte> gather_of_all(const std::shared_ptr<context::CommunicatorState>& state,
                                      const context::CollectiveCall& what,
                                      std::span<const std::byte> mine, const CallOptions& options) {
@@ -12,18 +28,8 @@ std::vector<std::byte> gather_of_all(const std::shared_ptr<context::Communicator
   std::vector<std::byte> blocks(mine.size() * static_cast<std::size_t>(state->size()));
   PendingOperation request{*state, what.operation.text, options};
   const collectives::Group group = state->begin(what);
-  collectives::Arguments arguments;
-  arguments.in = mine.data();
-  arguments.out = blocks.data();
-  arguments.element_count = mine.size();
-  arguments.element_bytes = 1;
-  arguments.out_blocks = collectives::even_blocks(blocks.size(), state->size());
-  collectives::CallShape shape = state->shape();
-  shape.bytes = blocks.size();
-  const collectives::Algorithm& algorithm = collectives::allgather_one_shot.applies(shape)
-                                                ? collectives::allgather_one_shot
-                                                : collectives::allgather_circulant;
-  start_algorithm(request, group, algorithm, arguments);
+  const Gathering gathering = gathering_of_all(*state, mine, blocks);
+  start_algorithm(request, group, *gathering.algorithm, gathering.arguments);
   finish_waiting(request);
   return blocks;
 }

@@ -7,9 +7,18 @@
 #include <span>
 #include <vector>
 
+#include "collectives/algorithm.hpp"
 #include "context/communicator_state.hpp"
 
 namespace qpmesh::calls {
+
+// How such calls gather: into everybody's `out`, in rank order, out of blocks as long as `mine`.
+struct Gathering {
+  const collectives::Algorithm* algorithm;
+  collectives::Arguments arguments;
+};
+Gathering gathering_of_all(const context::CommunicatorState& state, std::span<const std::byte> mine,
+                           std::span<std::byte> out);
 
 // Every rank's `mine`, in rank order; bytes is the same everywhere.
 std::vector<std::byte> gather_of_all(const std::shared_ptr<context::CommunicatorState>& state,

@@ -108,6 +108,7 @@ void end_broken(PendingOperation& request, const char* cause) noexcept {
 Status settle(PendingOperation& request) {
   if (request.settled) return request.status;
   request.settled = true;
+  land(request);
   if (request.has_task && request.task.error) throw_task_error(request);
   if (request.has_send && request.send.failure != nullptr)
     context::throw_failure(*request.send.failure, request.operation);

@@ -98,9 +98,15 @@ bool wait_until(PendingOperation& waiting, Done&& done, Others others = {}) {
       done);
 }
 
+// What has come lies where it belongs from here on, and memory for it is given back. It is done;
+// what has landed stays as it is.
+inline void land(PendingOperation& waiting) noexcept {
+  if (waiting.has_receive) land_head(waiting.receive);
+}
 // What a receive that ended well got.
-inline Status received(const PendingOperation& waiting) noexcept {
-  const messaging::ReceiveOperation& receive = waiting.receive;
+inline Status received(PendingOperation& waiting) noexcept {
+  messaging::ReceiveOperation& receive = waiting.receive;
+  land_head(receive);
   return {.source = waiting.communicator->rank_of(receive.message_source),
           .tag = static_cast<int>(receive.message_key),
           .bytes = receive.message_bytes};
@@ -154,16 +160,23 @@ struct RequestState : context::HeldRequest, PendingOperation {
     // The pool outlives its block, and the turn.
     std::shared_ptr<context::CommunicatorState> last;
     const progress::HeldTurn turn{state->communicator->context().turn()};
+    calls::land(*state);
+    if (state->kept && state->kept->watched) state->kept->watched->request = nullptr;
     last = state->communicator->let_go(*state);
     state->~RequestState();
     progress::FramePool::free(state);
   }
 
+  // Of a task that waits for its end.
+  struct Watched {
+    RequestState* request;  // nullptr: it is gone
+    bool detached = false;  // who waits settles and frees it
+  };
   // What the operation uses and the caller may let go of: most have nothing of that kind.
   struct Kept {
     std::shared_ptr<const void> function;                         // a user's reduction
     std::array<std::shared_ptr<context::Allocation>, 2> buffers;  // it reads or writes them
-    bool has_callback = false;                                    // for its end
+    std::shared_ptr<Watched> watched;
   };
   Kept& keep() { return kept ? *kept : kept.emplace(); }
 
@@ -174,6 +187,13 @@ struct RequestState : context::HeldRequest, PendingOperation {
  private:
   ~RequestState() = default;
 };
+
+// Of a call that is a part of what ends at that time; one that has passed gives it a moment.
+inline TimeLimit limit_until(const base::System& system, Deadline deadline) noexcept {
+  using std::chrono::milliseconds;
+  if (deadline == no_deadline) return no_limit;
+  return std::max<Deadline::duration>(deadline - system.now(), milliseconds{1});
+}
 
 // Checks what the caller gave, on this rank alone; then counts the operation and starts it. Throws
 // Error{bad_argument} with nothing sent and nothing counted. algorithm_asked_for: Call::algorithm.
@@ -188,6 +208,13 @@ void run_collective(context::CommunicatorState& communicator, const detail::AnyC
 void start_algorithm(PendingOperation& request, const collectives::Group& group,
                      const collectives::Algorithm& algorithm,
                      const collectives::Arguments& arguments);
+
+// The same of any task; make() returns it.
+template <class Make>
+void start_task(PendingOperation& request, Make&& make) {
+  request.has_task = true;
+  request.communicator->context().engine().start(request.task, make);
+}
 
 // Throws what a last call must throw while one of the communicator's requests is in flight.
 void require_no_requests(context::CommunicatorState& communicator, std::string_view operation);

@@ -117,12 +117,25 @@ void CommunicatorState::make_levels() {
 CommunicatorState::~CommunicatorState() {
   if (context_->is_inherited()) return;  // nobody asks that context any more
   const progress::HeldTurn turn{context_->turn()};
+  if (has_detached()) end_detached();
   context_->remove(*this);
   for (auto& node : nodes_) {
     node->leave();
     // A member that is slower may still read what we published last.
     context_->keep_slab_of(std::move(node));
   }
+}
+
+// Their tasks end by being resumed, and free them. What a neighbour has begun to fill nobody can
+// stop: that alone is waited for.
+void CommunicatorState::end_detached() noexcept {
+  fail({.code = ErrorCode::aborted,
+        .cause = "its communicator went while it was in flight",
+        .hint = "finish() waits for detached operations"},
+       false);
+  context_->messaging().tear_down(id());
+  context_->engine().run_ready();
+  while (has_detached()) context_->waiter().look();
 }
 
 int CommunicatorState::search_rank(int context_rank) const noexcept {
@@ -297,7 +310,7 @@ ErrorDetail CommunicatorState::timeout_detail(std::string_view operation,
     detail.cause = fmt::format("nothing came within {} ms", timeout_ms);
   }
   detail.hint = fmt::format(
-      "last operations of rank {}: {}; the limit is QPMESH_TIMEOUT_MS or CallOptions::timeout_ms",
+      "last operations of rank {}: {}; the limit is QPMESH_TIMEOUT_MS or CallOptions::timeout",
       rank(), context_->operations().describe());
   return detail;
 }

@@ -24,6 +24,7 @@ namespace qpmesh::context {
 
 // A request that a caller holds, as its communicator knows it.
 struct HeldRequest {
+  bool detached = false;
   HeldRequest* previous = nullptr;
   HeldRequest* next = nullptr;
 };
@@ -98,9 +99,18 @@ class CommunicatorState {
   }
   // With the last request that reference goes to the caller, who drops it behind all that uses it.
   std::shared_ptr<CommunicatorState> let_go(HeldRequest& request) noexcept {
-    requests_.remove(request);
+    (request.detached ? detached_ : requests_).remove(request);
+    if (request.detached) return nullptr;
     return requests_.empty() ? std::move(held_by_requests_) : nullptr;
   }
+  // From here on it keeps nothing alive. let_go() takes it, too.
+  std::shared_ptr<CommunicatorState> detach(HeldRequest& request) noexcept {
+    std::shared_ptr<CommunicatorState> last = let_go(request);
+    request.detached = true;
+    detached_.push_back(request);
+    return last;
+  }
+  bool has_detached() const noexcept { return !detached_.empty(); }
   collectives::Selector& selector() noexcept { return selector_; }
   // What every call's CallShape has alike: the ranks, and what they share.
   const collectives::CallShape& shape() const noexcept { return shape_; }
@@ -139,7 +149,7 @@ class CommunicatorState {
 
   // What the call asks for, or else the options.
   std::int64_t timeout_ms_of(const CallOptions& options) const noexcept {
-    return options.timeout_ms < 0 ? context_->options().operation_timeout_ms : options.timeout_ms;
+    return options.timeout.ms_or(context_->options().operation_timeout_ms);
   }
   // Waits until the operation is done; otherwise false after the deadline. The awaited rank learns
   // what was called here, and the log who is awaited; again and again, who fills the operation's
@@ -180,6 +190,7 @@ class CommunicatorState {
     std::int64_t ask_ms;
     std::int64_t next_ms() const noexcept { return std::min(tell_ms, ask_ms); }
   };
+  void end_detached() noexcept;
   collectives::NodeMemory* own_node() const noexcept {  // nullptr: there is none
     return nodes_.empty() ? nullptr : nodes_.front().get();
   }
@@ -220,6 +231,7 @@ class CommunicatorState {
   CallHistory history_;
   std::array<std::array<std::unique_ptr<PreparedCall>, 2>, collective_count> prepared_;
   messaging::List<HeldRequest> requests_;
+  messaging::List<HeldRequest> detached_;
   std::shared_ptr<CommunicatorState> held_by_requests_;  // this one, while there are any
 };
 

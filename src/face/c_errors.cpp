@@ -61,10 +61,11 @@ Asked read_call(const qpmesh_call* call, std::string_view operation) {
     bad_argument(operation, "1 or more, 0 for QPMESH_TIMEOUT_MS, or QPMESH_NO_TIMEOUT",
                  "a timeout of {} ms", own.timeout_ms);
   }
-  if (own.timeout_ms != 0)
-    asked.options.timeout_ms = own.timeout_ms == QPMESH_NO_TIMEOUT ? 0 : own.timeout_ms;
+  if (own.timeout_ms == QPMESH_NO_TIMEOUT) asked.options.timeout = no_limit;
+  else if (own.timeout_ms != 0) asked.options.timeout = std::chrono::milliseconds{own.timeout_ms};
   if (own.algorithm != nullptr) asked.options.algorithm = own.algorithm;
   asked.options.synchronous = own.synchronous != 0;
+  asked.options.head = own.head != 0;
   asked.user = {own.function, own.context, own.commutative != 0};
   asked.prepared = own.prepared != 0;
   return asked;

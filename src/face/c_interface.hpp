@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <new>
 #include <optional>
@@ -72,6 +73,18 @@ struct qpmesh_communicator {  // NOLINT(readability-identifier-naming): C's name
   qpmesh::Request start(const qpmesh::detail::AnyCollective& what,
                         const qpmesh::CallOptions& options) {
     return communicator.start_collective(what, options);
+  }
+  static std::function<void(qpmesh::Communicator&&)> into(qpmesh_communicator*& made) {
+    made = nullptr;
+    return
+        [&made](qpmesh::Communicator&& group) { made = new qpmesh_communicator{std::move(group)}; };
+  }
+  qpmesh::Request split_async(qpmesh_communicator*& group, int color, int key,
+                              const qpmesh::CallOptions& options) {
+    return communicator.split_to(into(group), color, key, options);
+  }
+  qpmesh::Request duplicate_async(qpmesh_communicator*& copy, const qpmesh::CallOptions& options) {
+    return communicator.duplicate_to(into(copy), options);
   }
   qpmesh::Prepared prepare(const auto& what, const qpmesh::CallOptions& options) const {
     return communicator.prepare(what, options);

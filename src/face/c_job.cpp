@@ -95,6 +95,22 @@ int make_group(qpmesh_communicator* world, std::string_view operation, const qpm
   });
 }
 
+// The same, when the request has ended that begin() returns.
+template <class Begin>
+int begin_group(qpmesh_communicator* world, std::string_view operation, const qpmesh_call* call,
+                qpmesh_communicator** group, qpmesh_request** request, Begin&& begin) {
+  return guarded(operation, [&] {
+    auto& parent = required_world(world, operation);
+    auto& made = required(group, "group", operation);
+    auto& begun = required(request, "request", operation);
+    const Asked asked = read_call(call, operation);
+    if (asked.prepared) bad_argument(operation, "begin it each time", "a group that is prepared");
+    auto own = std::make_unique<qpmesh_request>();
+    own->started = begin(parent, made, asked.options);
+    begun = own.release();
+  });
+}
+
 // Keeps what was allocated until it is freed, or its communicator goes.
 void keep(qpmesh_communicator& world, std::pair<qpmesh_communicator::Allocation, void*> made,
           void*& data) {
@@ -248,6 +264,22 @@ int qpmesh_split(qpmesh_communicator* world, int color, int key, const qpmesh_ca
     auto own = parent.communicator.split(color, key, read_blocking(call, "split").options);
     made = own ? new qpmesh_communicator{std::move(*own)} : nullptr;
   });
+}
+
+int qpmesh_split_async(qpmesh_communicator* world, int color, int key, const qpmesh_call* call,
+                       qpmesh_communicator** group, qpmesh_request** request) {
+  return begin_group(
+      world, "split_async", call, group, request,
+      [&](qpmesh_communicator& of, qpmesh_communicator*& made, const CallOptions& options) {
+        return of.split_async(made, color, key, options);
+      });
+}
+
+int qpmesh_duplicate_async(qpmesh_communicator* world, const qpmesh_call* call,
+                           qpmesh_communicator** group, qpmesh_request** request) {
+  return begin_group(world, "duplicate_async", call, group, request,
+                     [](qpmesh_communicator& of, qpmesh_communicator*& made,
+                        const CallOptions& options) { return of.duplicate_async(made, options); });
 }
 
 int qpmesh_split_node(qpmesh_communicator* world, const qpmesh_call* call,

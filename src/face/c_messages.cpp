@@ -156,6 +156,17 @@ int qpmesh_on_end(qpmesh_request* request, void (*function)(void* context), void
   });
 }
 
+int qpmesh_detach(qpmesh_request* request) {
+  return guarded("detach", [&] {
+    auto& own = required(request, "request", "detach");
+    if (own.prepared)
+      bad_argument("detach", "start it and wait for it",
+                   "the request is prepared, to be used again");
+    own.started.detach();
+    delete request;
+  });
+}
+
 int qpmesh_start(qpmesh_request* request) {
   return guarded("start", [&] {
     auto& own = required(request, "request", "start");

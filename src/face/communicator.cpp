@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "calls/argument_checks.hpp"
+#include "calls/end_callback.hpp"
 #include "calls/pending_operation.hpp"
 #include "collectives/registry.hpp"
 #include "face/run.hpp"
@@ -85,6 +86,7 @@ std::chrono::milliseconds Communicator::arm_wait() {
 void Communicator::finish(const CallOptions& options) {
   const CallScope scope{*state_, "finish", options};
   require_no_requests(*state_, "finish");
+  calls::finish_detached(*state_, "finish", options);
   PendingOperation request{*state_, "finish", options};
   const collectives::Group group = state_->begin({.operation = "finish"});
   const collectives::Algorithm& algorithm = collectives::barrier_one_shot.applies(state_->shape())

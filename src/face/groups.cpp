@@ -2,19 +2,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <optional>
 
 #include "base/bytes.hpp"
 #include "base/errors.hpp"
 #include "calls/argument_checks.hpp"
 #include "calls/gather_values.hpp"
 #include "calls/pending_operation.hpp"
+#include "face/run.hpp"
 #include "qpmesh/communicator.hpp"
 #include "startup/init.hpp"
 
 namespace qpmesh {
 
 using calls::CallScope;
-using calls::PendingOperation;
+using calls::RequestState;
 using context::CollectiveCall;
 using context::CommunicatorState;
 using context::Context;
@@ -28,39 +31,86 @@ struct Membership {
   context::NodeSlabs node_slabs{};  // for the new communicator
 };
 
-// Slabs are made before it is known who needs them: they travel with the memberships.
-std::optional<Communicator> split_by(const std::shared_ptr<CommunicatorState>& state,
-                                     context::CollectiveName operation, Membership mine,
-                                     const CallOptions& options) {
-  const auto id_of = [](std::uint64_t child, int color) {
-    return base::mix64(child ^ static_cast<std::uint64_t>(color));
-  };
-  if (mine.color != no_color) {
-    const CallScope scope{*state, operation.text, options};
-    mine.node_slabs = state->context().make_node_slabs(id_of(state->next_child_id(), mine.color));
+// A group on its way: kept by the request that makes it.
+struct Splitting {
+  std::shared_ptr<CommunicatorState> parent;
+  std::function<void(Communicator&&)> take;
+  std::uint64_t id = 0;
+  Membership mine;
+  std::vector<Membership> memberships;  // by rank, once they are gathered
+
+  void make() const {
+    const auto of = [&](int rank) { return memberships[static_cast<std::size_t>(rank)]; };
+    std::vector<int> members;  // ranks here
+    for (int rank = 0; rank < parent->size(); ++rank) {
+      if (of(rank).color == mine.color) members.push_back(rank);
+    }
+    std::ranges::stable_sort(members, {}, [&](int rank) { return of(rank).key; });
+    std::vector<int> context_ranks;
+    std::vector<context::NodeSlabs> node_slabs;
+    for (const int rank : members) {
+      context_ranks.push_back(parent->context_rank(rank));
+      node_slabs.push_back(of(rank).node_slabs);
+    }
+    take(Communicator{std::make_shared<CommunicatorState>(parent->context_pointer(), id,
+                                                          std::move(context_ranks), node_slabs)});
   }
-  // Where this fails, the slab stays as it is until the context goes: a peer whose gather went well
-  // may look at it.
-  const std::vector<Membership> memberships =
-      calls::gather_values(state, {.operation = operation}, mine, options);
-  const progress::HeldTurn turn{state->context().turn()};
-  // On ranks without a color too: the count is everybody's.
-  const std::uint64_t child = state->take_child_id();
-  if (mine.color == no_color) return std::nullopt;
-  const auto of = [&](int rank) { return memberships[static_cast<std::size_t>(rank)]; };
-  std::vector<int> members;  // ranks here
-  for (int rank = 0; rank < state->size(); ++rank) {
-    if (of(rank).color == mine.color) members.push_back(rank);
-  }
-  std::ranges::stable_sort(members, {}, [&](int rank) { return of(rank).key; });
-  std::vector<int> context_ranks;
-  std::vector<context::NodeSlabs> node_slabs;
-  for (const int rank : members) {
-    context_ranks.push_back(state->context_rank(rank));
-    node_slabs.push_back(of(rank).node_slabs);
-  }
-  return Communicator{std::make_shared<CommunicatorState>(
-      state->context_pointer(), id_of(child, mine.color), std::move(context_ranks), node_slabs)};
+};
+
+progress::Task gather_and_make(Splitting* splitting, collectives::Group group,
+                               const collectives::Algorithm* gather,
+                               collectives::Arguments arguments) {
+  co_await gather->run(group, arguments);
+  if (splitting->mine.color != no_color) splitting->make();
+}
+
+// Slabs are made before it is known who needs them: they travel with the memberships. Where this
+// fails, the slab stays as it is until the context goes: a peer whose gather went well may look at
+// it.
+Request split_by(const std::shared_ptr<CommunicatorState>& state,
+                 context::CollectiveName collective, std::string_view operation, Membership mine,
+                 std::function<void(Communicator&&)> take, const CallOptions& options) {
+  const CallScope scope{*state, operation, options};
+  return calls::run_async(state, operation, options, nullptr, nullptr, [&](RequestState& request) {
+    // On ranks without a color too: the count is everybody's.
+    const std::uint64_t child = state->take_child_id();
+    const auto splitting = std::make_shared<Splitting>(
+        Splitting{.parent = state,
+                  .take = std::move(take),
+                  .id = base::mix64(child ^ static_cast<std::uint64_t>(mine.color)),
+                  .mine = mine,
+                  .memberships = std::vector<Membership>(static_cast<std::size_t>(state->size()))});
+    if (mine.color != no_color)
+      splitting->mine.node_slabs = state->context().make_node_slabs(splitting->id);
+    const collectives::Group group = state->begin({.operation = collective});
+    request.keep().function = splitting;
+    const calls::Gathering gathering =
+        calls::gathering_of_all(*state, std::as_bytes(std::span{&splitting->mine, 1}),
+                                std::as_writable_bytes(std::span{splitting->memberships}));
+    calls::start_task(request, [&] {
+      return gather_and_make(splitting.get(), group, gathering.algorithm, gathering.arguments);
+    });
+  });
+}
+
+auto into(std::optional<Communicator>& made) {
+  made.reset();
+  return [&made](Communicator&& group) { made.emplace(std::move(group)); };
+}
+
+// The same, and waits for it.
+std::optional<Communicator> split_now(const std::shared_ptr<CommunicatorState>& state,
+                                      context::CollectiveName collective, Membership mine,
+                                      const CallOptions& options) {
+  std::optional<Communicator> made;
+  split_by(state, collective, collective.text, mine, into(made), options).wait();
+  return made;
+}
+
+void check_color(int color, std::string_view operation) {
+  if (color < 0 && color != no_color)
+    calls::bad_argument(operation, "a color is 0 or more, or qpmesh::no_color",
+                        "color {} is negative", color);
 }
 
 // A communicator is itself a bootstrap: init runs over it as over any other.
@@ -72,10 +122,7 @@ class CommunicatorBootstrap final : public Bootstrap {
   int rank() const override { return state_->rank(); }
   int size() const override { return state_->size(); }
   std::vector<Blob> all_gather(BlobView mine, Deadline deadline) override {
-    const CallOptions options{
-        .timeout_ms = deadline == no_deadline
-                          ? 0
-                          : std::max(1, base::remaining_ms(state_->context().system(), deadline))};
+    const CallOptions options{.timeout = calls::limit_until(state_->context().system(), deadline)};
     const auto lengths = calls::gather_values(state_, {.operation = "independent"},
                                               std::uint64_t{mine.size()}, options);
     const std::size_t longest = *std::max_element(lengths.begin(), lengths.end());
@@ -100,10 +147,13 @@ class CommunicatorBootstrap final : public Bootstrap {
 }  // namespace
 
 std::optional<Communicator> Communicator::split(int color, int key, const CallOptions& options) {
-  if (color < 0 && color != no_color)
-    calls::bad_argument("split", "a color is 0 or more, or qpmesh::no_color",
-                        "color {} is negative", color);
-  return split_by(state_, "split", {color, key}, options);
+  check_color(color, "split");
+  return split_now(state_, "split", {color, key}, options);
+}
+
+Request Communicator::split_async(std::optional<Communicator>& group, int color, int key,
+                                  const CallOptions& options) {
+  return split_to(into(group), color, key, options);
 }
 
 Communicator Communicator::subgroup(std::span<const int> ranks, int tag,
@@ -167,20 +217,39 @@ std::vector<int> Communicator::ranks_in(const Communicator& other) const {
 
 Communicator Communicator::split_node(const CallOptions& options) {
   const int node = state_->context().node_of(state_->context_rank(rank()));
-  return *split_by(state_, "split_node", {.color = node}, options);
+  return *split_now(state_, "split_node", {.color = node}, options);
 }
 
 Communicator Communicator::duplicate(const CallOptions& options) {
-  return *split_by(state_, "duplicate", {.key = rank()}, options);
+  return *split_now(state_, "duplicate", {.key = rank()}, options);
+}
+
+Request Communicator::duplicate_async(std::optional<Communicator>& copy,
+                                      const CallOptions& options) {
+  return duplicate_to(into(copy), options);
+}
+
+Request Communicator::split_to(std::function<void(Communicator&&)> take, int color, int key,
+                               const CallOptions& options) {
+  check_color(color, "split_async");
+  return split_by(state_, "split", "split_async", {color, key}, std::move(take), options);
+}
+
+Request Communicator::duplicate_to(std::function<void(Communicator&&)> take,
+                                   const CallOptions& options) {
+  return split_by(state_, "duplicate", "duplicate_async", {.key = rank()}, std::move(take),
+                  options);
 }
 
 Communicator Communicator::independent(const CallOptions& options) {
   { const CallScope scope{*state_, "independent", options}; }  // refused before anything is made
   Options init_options = state_->context().options();
   constexpr std::int64_t init_timeout_ms_max = 86'400'000;  // of the option
-  const bool limited = options.timeout_ms > 0 && options.timeout_ms < init_timeout_ms_max;
-  if (options.timeout_ms != CallOptions::timeout_from_options)
-    init_options.init_timeout_ms = limited ? options.timeout_ms : init_timeout_ms_max;
+  if (!options.timeout.is_of_options()) {
+    const std::int64_t ms = options.timeout.ms_or(0);
+    init_options.init_timeout_ms =
+        ms == 0 ? init_timeout_ms_max : std::min(ms, init_timeout_ms_max);
+  }
   CommunicatorBootstrap bootstrap{state_};
   return Communicator{startup::init_over(bootstrap, init_options)};
 }

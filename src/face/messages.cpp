@@ -66,7 +66,7 @@ void set_pattern(messaging::ReceiveOperation& receive, const CommunicatorState& 
 }
 
 [[gnu::always_inline]] inline void set_receive(PendingOperation& request, const Elements& data,
-                                               int source, int tag) {
+                                               int source, int tag, const CallOptions& options) {
   CommunicatorState& state = *request.communicator;
   const std::size_t bytes = checked_bytes(data, request.operation);
   check_peer(source, state.size(), true, request.operation, "source");
@@ -77,6 +77,7 @@ void set_pattern(messaging::ReceiveOperation& receive, const CommunicatorState& 
   set_pattern(request.receive, state, source, tag);
   request.receive.data = static_cast<std::byte*>(data.data);
   request.receive.capacity_bytes = bytes;
+  request.receive.takes_head = options.head;
   request.receive.signature =
       messaging::element_signature(data.type, data.element_bytes, data.element_count);
 }
@@ -89,7 +90,7 @@ void start_both(PendingOperation& request, const ConstElements& sent, int to,
   std::optional<messaging::Outgoing> message;
   if (to != no_rank) message = outgoing(state, request.operation, sent, to, tags.sent, options);
   if (from != no_rank) {
-    set_receive(request, received, from, tags.received);
+    set_receive(request, received, from, tags.received, options);
     state.context().messaging().start(request.receive);
   }
   if (message) start_send(request, *message);
@@ -155,7 +156,7 @@ Status Communicator::receive_elements(const Elements& data, int source, int tag,
   if (source == no_rank) [[unlikely]]
     return check_alone(data, tag, true, "receive"), Status{};
   PendingOperation request{*state_, "receive", options};
-  set_receive(request, data, source, tag);
+  set_receive(request, data, source, tag, options);
   const messaging::ReceiveOperation& receive = request.receive;
   messaging::Messaging& messaging = state_->context().messaging();
   messaging.start(request.receive);
@@ -199,7 +200,7 @@ Request Communicator::receive_elements_async(const Elements& data, int source, i
     return check_alone(data, tag, true, "receive_async"), Request::ended();
   return run_async(state_, "receive_async", options, nullptr, data.data,
                    [&](PendingOperation& request) {
-                     set_receive(request, data, source, tag);
+                     set_receive(request, data, source, tag, options);
                      state_->context().messaging().start(request.receive);
                    });
 }
@@ -282,7 +283,7 @@ Status Message::receive_elements(const Elements& data, const CallOptions& option
   require_unreceived(message, "receive");
   if (message.state == nullptr) return message.status;
   const auto start = [&](PendingOperation& request) {
-    set_receive(request, data, message.status.source, message.status.tag);
+    set_receive(request, data, message.status.source, message.status.tag, options);
     message.received = true;
     request.communicator->context().messaging().start(request.receive, message.held);
   };
@@ -305,7 +306,7 @@ Request Message::receive_elements_async(const Elements& data, const CallOptions&
   const messaging::Envelope& envelope = message.held.envelope;
   const std::uint32_t signature =
       messaging::element_signature(data.type, data.element_bytes, data.element_count);
-  if (checked_bytes(data, "receive_async") < envelope.bytes ||
+  if ((checked_bytes(data, "receive_async") < envelope.bytes && !options.head) ||
       !messaging::elements_agree(envelope.signature, signature)) {
     receive_elements(data, options);
     return Request::ended();
@@ -313,7 +314,7 @@ Request Message::receive_elements_async(const Elements& data, const CallOptions&
   const CallScope scope{*message.state, "receive_async", options};
   return run_async(
       message.state, "receive_async", options, nullptr, data.data, [&](PendingOperation& request) {
-        set_receive(request, data, message.status.source, message.status.tag);
+        set_receive(request, data, message.status.source, message.status.tag, options);
         message.received = true;
         request.communicator->context().messaging().start(request.receive, message.held);
       });

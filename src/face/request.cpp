@@ -155,11 +155,25 @@ void Request::on_end(std::function<void()> callback) {
   if (!is_in_flight()) return callback();
   {
     const CallScope scope{context_of(*state_), "on_end"};
-    if (state_->kept && state_->kept->has_callback)
+    if (state_->kept && state_->kept->watched)
       calls::bad_argument("on_end", "call both from one function", "the request has a function");
     if (!state_->done()) return calls::call_at_end(*state_, std::move(callback));
+    calls::land(*state_);
   }
   callback();
+}
+
+void Request::detach() {
+  std::shared_ptr<context::CommunicatorState> last;  // outlives the call
+  if (is_in_flight()) {
+    const CallScope scope{context_of(*state_), "detach"};
+    if (!state_->done()) {
+      last = calls::detach(*state_);
+      state_ = nullptr;
+      return;
+    }
+  }
+  *this = {};  // its end is logged, where nobody was told
 }
 
 void Request::release() noexcept {

@@ -31,6 +31,8 @@ inline bool take_envelope(ReceiveOperation& receive, const Envelope& envelope) n
   receive.mistyped =
       !is_collective(envelope.key) && !elements_agree(envelope.signature, receive.signature);
   receive.truncated = !receive.mistyped && envelope.bytes > receive.capacity_bytes;
+  if (receive.truncated && receive.takes_head) [[unlikely]]
+    receive.truncated = !take_whole(receive, envelope.bytes);
   return !receive.mistyped && !receive.truncated;
 }
 

@@ -4,9 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <optional>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include "base/cpu_copy.hpp"
 #include "messaging/rendezvous/states.hpp"
@@ -119,6 +121,11 @@ struct ReceiveOperation : progress::Operation {
 
   State state = State::idle;
   std::uint64_t order = 0;  // among all that were posted
+  // Of a message that is longer than the buffer its head is taken. The whole comes to memory of its
+  // own, which `data` is then, and `head` is where its first bytes belong.
+  bool takes_head = false;
+  std::byte* head = nullptr;
+  std::size_t head_bytes = 0;
   // Done, but the message is still first in line: it is too long, or of elements of another type.
   bool truncated = false;
   bool mistyped = false;
@@ -140,6 +147,22 @@ struct ReceiveOperation : progress::Operation {
 };
 static_assert(std::is_trivially_destructible_v<SendOperation> &&
               std::is_trivially_destructible_v<ReceiveOperation>);
+
+// False: there is no memory for the whole.
+inline bool take_whole(ReceiveOperation& receive, std::size_t bytes) noexcept {
+  auto* const whole = new (std::nothrow) std::byte[bytes];
+  if (whole == nullptr) return false;
+  receive.head = std::exchange(receive.data, whole);
+  receive.head_bytes = std::exchange(receive.capacity_bytes, bytes);
+  return true;
+}
+// It has ended: the head goes where it belongs, where it has come, and the memory back.
+inline void land_head(ReceiveOperation& receive) noexcept {
+  if (receive.head == nullptr) return;
+  if (receive.failure == nullptr && receive.head_bytes > 0)
+    base::copy_bytes(receive.head, receive.data, receive.head_bytes);
+  delete[] std::exchange(receive.data, std::exchange(receive.head, nullptr));
+}
 
 // Bytes of the message, from one of them on, become part of the target.
 inline void deliver_part(const ReceiveOperation& receive, std::size_t from,

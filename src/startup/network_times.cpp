@@ -163,8 +163,7 @@ NetworkTimes measure_between(const std::shared_ptr<context::Context>& context,
   Asker asker{.system = &context->system(), .found = nothing};
   Arguments arguments{collectives::no_arguments};
   arguments.out = reinterpret_cast<std::byte*>(&asker);
-  const CallOptions options{.timeout_ms =
-                                std::max(1, base::remaining_ms(context->system(), deadline))};
+  const CallOptions options{.timeout = calls::limit_until(context->system(), deadline)};
   calls::PendingOperation request{two, "init", options};
   calls::start_algorithm(request, two.begin({.operation = "init"}), measuring, arguments);
   calls::finish_waiting(request);

@@ -11,7 +11,7 @@
 enum { ranks_max = 64 };
 
 static int wrong = 0;
-static const qpmesh_call no_call = {sizeof no_call, 0, NULL, 0, 0, NULL, NULL, 0};
+static const qpmesh_call no_call = {sizeof no_call, 0, NULL, 0, 0, NULL, NULL, 0, 0};
 
 static void expect_at(int line, int holds, const char* what) {
   if (holds) return;
@@ -516,6 +516,34 @@ static void test_prepared(qpmesh_communicator* world, int rank, int size) {
   EXPECT_OK(qpmesh_request_free(request));
 }
 
+static void test_detached(qpmesh_communicator* world, int rank, int size) {
+  qpmesh_communicator* group = NULL;
+  qpmesh_request* request = NULL;
+  qpmesh_call head = no_call, prepared = no_call;
+  qpmesh_status status;
+  int64_t sum = rank, longer[3] = {5, 6, 7}, taken = 0;
+  int ends = 0;
+  head.head = 1;
+  prepared.prepared = 1;
+  EXPECT_OK(qpmesh_duplicate(world, NULL, &group));
+  EXPECT_OK(qpmesh_allreduce_async(group, &sum, &sum, 1, QPMESH_INT64, QPMESH_SUM, NULL, &request));
+  EXPECT_OK(qpmesh_on_end(request, count_end, &ends));
+  EXPECT_OK(qpmesh_detach(request));
+  EXPECT_OK(
+      qpmesh_send_async(group, longer, 3, QPMESH_INT64, (rank + 1) % size, 4, NULL, &request));
+  EXPECT_OK(qpmesh_detach(request));
+  EXPECT_OK(
+      qpmesh_receive(group, &taken, 1, QPMESH_INT64, (rank + size - 1) % size, 4, &head, &status));
+  EXPECT(taken == 5 && status.bytes == sizeof longer);
+  EXPECT_OK(qpmesh_finalize(group));
+  EXPECT(sum == size * (size - 1) / 2 && ends == 1);
+  EXPECT_OK(qpmesh_barrier_async(world, &prepared, &request));
+  EXPECT_BAD(qpmesh_detach(request),
+             "detach: the request is prepared, to be used again [hint: start it and wait for it]");
+  EXPECT_OK(qpmesh_request_free(request));
+  EXPECT(qpmesh_detach(NULL) == QPMESH_BAD_ARGUMENT);
+}
+
 static void test_memory(qpmesh_communicator* world, int rank, int size) {
   void *all = NULL, *here = NULL;
   const void* view = NULL;
@@ -542,6 +570,8 @@ static void test_memory(qpmesh_communicator* world, int rank, int size) {
 
 static void test_groups(qpmesh_communicator* world, int rank, int size) {
   qpmesh_communicator *half = NULL, *node = NULL, *alone = NULL, *pair = NULL, *other = NULL;
+  qpmesh_communicator* copy = NULL;
+  qpmesh_request *request = NULL, *second = NULL;
   int ranks[ranks_max], i, members[2];
   int64_t value = 1;
   EXPECT_OK(qpmesh_split(world, rank % 2, -rank, NULL, &half));
@@ -554,6 +584,24 @@ static void test_groups(qpmesh_communicator* world, int rank, int size) {
   half = world;
   EXPECT_OK(qpmesh_split(world, QPMESH_NO_COLOR, 0, NULL, &half));
   EXPECT(half == NULL);
+  half = world;
+  EXPECT_OK(qpmesh_split_async(world, rank % 2, 0, NULL, &half, &request));
+  EXPECT_OK(qpmesh_duplicate_async(world, NULL, &copy, &second));
+  EXPECT_OK(qpmesh_wait(second, NULL));
+  EXPECT_OK(qpmesh_wait(request, NULL));
+  EXPECT(qpmesh_size(half) == (size + 1 - rank % 2) / 2);
+  EXPECT(qpmesh_rank(copy) == rank);
+  EXPECT_OK(qpmesh_barrier(copy, NULL));
+  EXPECT_OK(qpmesh_request_free(request));
+  EXPECT_OK(qpmesh_request_free(second));
+  EXPECT_OK(qpmesh_communicator_free(half));
+  EXPECT_OK(qpmesh_communicator_free(copy));
+  EXPECT_OK(qpmesh_split_async(world, QPMESH_NO_COLOR, 0, NULL, &half, &request));
+  EXPECT_OK(qpmesh_wait(request, NULL));
+  EXPECT(half == NULL);
+  EXPECT_OK(qpmesh_request_free(request));
+  EXPECT(qpmesh_split_async(world, 0, 0, NULL, NULL, &request) == QPMESH_BAD_ARGUMENT);
+  EXPECT(qpmesh_duplicate_async(world, NULL, &copy, NULL) == QPMESH_BAD_ARGUMENT);
   EXPECT_OK(qpmesh_split_node(world, NULL, &node));
   EXPECT(qpmesh_size(node) == size);
   EXPECT_OK(qpmesh_communicator_free(node));
@@ -734,6 +782,7 @@ int main(void) {
     test_unequal_blocks(world, rank, size);
     test_reductions(world, rank, size);
     test_prepared(world, rank, size);
+    test_detached(world, rank, size);
     test_memory(world, rank, size);
     test_groups(world, rank, size);
     test_explain(world);

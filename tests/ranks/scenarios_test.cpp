@@ -84,13 +84,14 @@ INSTANTIATE_TEST_SUITE_P(types, Scenarios,
                          testing::Values(Case{"elements_of_messages_have_types", {1, 2, 3}}),
                          name_of);
 
-INSTANTIATE_TEST_SUITE_P(values, Scenarios,
-                         testing::Values(Case{"single_elements_go_and_results_are_returned",
-                                              {1, 2, 3, 5}},
-                                         Case{"functions_of_two_elements_reduce", {1, 2, 3, 5}},
-                                         Case{"reductions_of_one_rank_alone", {1}},
-                                         Case{"nobody_is_a_partner", {1, 2, 3}}),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    values, Scenarios,
+    testing::Values(Case{"single_elements_go_and_results_are_returned", {1, 2, 3, 5}},
+                    Case{"functions_of_two_elements_reduce", {1, 2, 3, 5}},
+                    Case{"reductions_of_one_rank_alone", {1}},
+                    Case{"nobody_is_a_partner", {1, 2, 3}},
+                    Case{"several_vectors_are_reduced_in_one_call", {1, 2, 3, 5}}),
+    name_of);
 
 INSTANTIATE_TEST_SUITE_P(blocks, Scenarios,
                          testing::Values(Case{"ranges_that_lie_apart_are_blocks", {1, 2, 3, 4, 5}},
@@ -104,7 +105,15 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"a_message_that_was_not_received_is_first_in_line_again", {1, 2, 3}},
                     Case{"a_held_message_outlives_its_handle", {1, 2}},
                     Case{"a_synchronous_send_ends_with_its_receive", {1, 2, 3}},
-                    Case{"an_exchange_may_have_two_tags", {1, 2, 3}}),
+                    Case{"an_exchange_may_have_two_tags", {1, 2, 3}},
+                    Case{"the_head_of_a_longer_message_is_received", {1, 2, 3}}),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    detached, Scenarios,
+    testing::Values(Case{"detached_operations_end_with_finish", {1, 2, 3, 4}},
+                    Case{"finish_tells_of_detached_operations_that_do_not_end", {1, 2}},
+                    Case{"a_communicator_takes_its_detached_operations_along", {1, 2, 3}}),
     name_of);
 
 INSTANTIATE_TEST_SUITE_P(
@@ -184,6 +193,10 @@ INSTANTIATE_TEST_SUITE_P(over_tcp, Scenarios, testing::ValuesIn([] {
                                {"a_matched_message_is_nobody_elses", {3}},
                                {"a_message_that_was_not_received_is_first_in_line_again", {3}},
                                {"a_synchronous_send_ends_with_its_receive", {3}},
+                               {"the_head_of_a_longer_message_is_received", {3}},
+                               {"groups_are_made_while_others_go_on", {4}},
+                               {"detached_operations_end_with_finish", {3}},
+                               {"a_communicator_takes_its_detached_operations_along", {3}},
                                {"ranges_that_lie_apart_are_blocks", {3}},
                                {"subgroups_are_made_by_their_members_alone", {5}},
                                {"memory_of_one_rank_is_used_like_any", {3}},
@@ -285,6 +298,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"subgroups_are_made_by_their_members_alone", {1, 2, 3, 5}},
         Case{"a_member_that_does_not_come_is_named", {2}},
         Case{"groups_do_not_hear_each_other", {4}},
+        Case{"groups_are_made_while_others_go_on", {1, 2, 3, 5}},
         Case{"a_second_thread_has_its_own_context", {3}}, Case{"buffers_in_every_call", {1, 3}},
         Case{"a_buffer_may_go_while_it_is_used", {3}},
         Case{"too_much_memory_is_refused_on_all_alike", {3}, {"QPMESH_ARENA_BYTES_MAX=67108864"}},
@@ -394,12 +408,22 @@ const std::vector<Case> thread_cases{{"threads_send_and_receive_at_once", {1, 2,
 
 // What one thread may do, it may do where several might.
 const std::vector<Case> one_thread_cases{
-    {"every_size_between_all_pairs", {2}}, {"any_source_from_everybody", {4}},
-    {"probe_tells_and_leaves", {2}},       {"receive_deadline_leaves_all_well", {2}},
-    {"wait_any_hears_every_context", {2}}, {"an_exception_ends_what_waits_for_others", {3}},
-    {"a_forked_child_is_refused", {3}},    {"every_algorithm_of_every_collective", {3}},
-    {"split_of_a_split_of_a_split", {7}},  {"a_second_thread_has_its_own_context", {3}},
-    {"buffers_in_every_call", {3}},        {"a_buffer_may_go_while_it_is_used", {3}}};
+    {"detached_operations_end_with_finish", {3}},
+    {"a_communicator_takes_its_detached_operations_along", {2}},
+    {"groups_are_made_while_others_go_on", {3}},
+    {"the_head_of_a_longer_message_is_received", {2}},
+    {"every_size_between_all_pairs", {2}},
+    {"any_source_from_everybody", {4}},
+    {"probe_tells_and_leaves", {2}},
+    {"receive_deadline_leaves_all_well", {2}},
+    {"wait_any_hears_every_context", {2}},
+    {"an_exception_ends_what_waits_for_others", {3}},
+    {"a_forked_child_is_refused", {3}},
+    {"every_algorithm_of_every_collective", {3}},
+    {"split_of_a_split_of_a_split", {7}},
+    {"a_second_thread_has_its_own_context", {3}},
+    {"buffers_in_every_call", {3}},
+    {"a_buffer_may_go_while_it_is_used", {3}}};
 
 const std::vector<Case> progress_cases{{"calls_and_the_progress_thread_alternate", {1, 2, 4}},
                                        {"a_context_goes_with_its_progress_thread", {1, 3}}};

@@ -58,7 +58,7 @@ TEST(a_warning_that_finds_no_memory, ends_the_receive_that_waited_and_does_not_l
   int in = 0;
   try {
     const test::FailingAllocation failing{0};
-    world.receive(std::span{&in, 1}, 0, 1, {.timeout_ms = 10'000});
+    world.receive(std::span{&in, 1}, 0, 1, {.timeout = std::chrono::seconds{10}});
     FAIL() << "nobody has sent";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::no_resource) << error.what();

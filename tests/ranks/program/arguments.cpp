@@ -233,14 +233,22 @@ void reductions_without_a_meaning(Communicator& world, Arguments) {
 void deadlines_out_of_range(Communicator& world, Arguments) {
   Memory memory;
   std::vector<int>& data = memory.sent;
-  constexpr std::int64_t year_ms = 31'536'000'000;
-  for (const std::int64_t timeout_ms : {std::int64_t{-2}, std::numeric_limits<std::int64_t>::min(),
-                                        year_ms + 1, std::numeric_limits<std::int64_t>::max()}) {
-    const CallOptions call{.timeout_ms = timeout_ms};
+  using std::chrono::milliseconds;
+  constexpr std::chrono::hours year{365 * 24};
+  constexpr auto shortest = std::numeric_limits<std::int64_t>::min() + 1;
+  constexpr auto longest = std::numeric_limits<std::int64_t>::max() - 1;
+  for (const auto& [limit, ms] : std::vector<std::pair<TimeLimit, std::int64_t>>{
+           {0ms, 0},
+           {-1ms, -1},
+           {milliseconds{shortest}, shortest},
+           {year + 1us, year / 1ms + 1},
+           {milliseconds{longest}, longest},
+           {std::chrono::duration<double>{std::numeric_limits<double>::infinity()}, longest},
+           {std::chrono::duration<double>{std::numeric_limits<double>::quiet_NaN()}, shortest}}) {
+    const CallOptions call{.timeout = limit};
     const auto refused = [&](auto&& make, const std::string& operation) {
-      expect_error(make,
-                   {bad, no_peer, operation, "a timeout of " + std::to_string(timeout_ms) + " ms",
-                    "1 to 31536000000 ms, 0 for ever, or leave it out for QPMESH_TIMEOUT_MS"});
+      expect_error(make, {bad, no_peer, operation, "a timeout of " + std::to_string(ms) + " ms",
+                          "1 to 31536000000 ms, no_limit, or leave it out for QPMESH_TIMEOUT_MS"});
     };
     for (const OneCall& one : message_calls) {
       if (!one.has_deadline) continue;
@@ -260,8 +268,9 @@ void deadlines_out_of_range(Communicator& world, Arguments) {
     refused([&] { world.independent(call); }, "independent");
     refused([&] { world.finish(call); }, "finish");
   }
-  world.barrier({.timeout_ms = year_ms});
-  world.barrier({.timeout_ms = 0});
+  world.barrier({.timeout = year});
+  world.barrier({.timeout = 10s - 1ns});
+  world.barrier({.timeout = no_limit});
   check_nothing_happened(world);
 }
 

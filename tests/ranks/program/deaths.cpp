@@ -115,7 +115,7 @@ void the_last_rank_ends_after_finish(Arguments) {
   if (world.rank() == world.size() - 1) ::_exit(0);
   std::vector<int> data(1);
   expect_error(
-      [&] { child.receive(data, child.size() - 1, 0, {.timeout_ms = 10'000}); },
+      [&] { child.receive(data, child.size() - 1, 0, {.timeout = 10'000ms}); },
       {ErrorCode::peer_dead, child.size() - 1, "receive",
        "rank * (pid * on *) has left: it has called finish() and ended*",
        "call finish() on every rank before the first one leaves; where all have called it, look at "
@@ -135,7 +135,7 @@ void each_waits_for_the_next(Communicator& world, Arguments arguments) {
   if (world.rank() < last - 1)
     cause += ", and rank " + std::to_string(world.rank() + 1) +
              " (pid * on *), which is awaited here, waits for it*";
-  expect_error([&] { world.receive(data, world.rank() + 1, 0, {.timeout_ms = 1'000}); },
+  expect_error([&] { world.receive(data, world.rank() + 1, 0, {.timeout = 1'000ms}); },
                {ErrorCode::timeout, last, "receive", cause, timeout_hint});
   say("told");
 }
@@ -155,7 +155,7 @@ void a_failure_stays_the_same(Arguments arguments) {
     return;
   }
   const Bytes large(4 << 20);
-  expect_error([&] { world.send(large, 1, 0, {.timeout_ms = 200}); },
+  expect_error([&] { world.send(large, 1, 0, {.timeout = 200ms}); },
                {ErrorCode::timeout, 1, "send", late, timeout_hint});
   expect_error([&] { world.finish(); }, {ErrorCode::timeout, 1, "finish",
                                          "the communicator failed in send: " + late, timeout_hint});

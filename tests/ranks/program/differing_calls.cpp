@@ -51,7 +51,7 @@ void differ(Communicator& group, A&& even, B&& odd, const std::string& even_call
     if (told == Told::at_once) return;
     name = "receive";
     std::vector<int> nothing;
-    disputed.receive(nothing, any_source, any_tag, {.timeout_ms = 5'000});
+    disputed.receive(nothing, any_source, any_tag, {.timeout = 5'000ms});
   };
   expect_told(dispute, name);
   check(Clock::now() - begin < std::chrono::milliseconds{1000}, "told within a second");

@@ -228,7 +228,7 @@ void calls_that_may_differ(Communicator& world, Arguments) {
             : group.allreduce(memory.in(count), memory.out(count), sum);
     is_even ? group.broadcast(std::span{buffer}.first(count), 0)
             : group.broadcast(memory.in(count), 0);
-    const CallOptions limit{.timeout_ms = is_even ? 5'000 : 20'000};
+    const CallOptions limit{.timeout = is_even ? 5s : 20s};
     is_even ? group.allreduce(memory.in(count), commutative(adds), limit)
             : group.allreduce(memory.in(count), commutative(adds_too), limit);
     is_even ? group.reduce(memory.in(count), sum, 0)

@@ -164,7 +164,7 @@ void all_others_leave(Arguments arguments) {
     if (probes) world.probe(any_source, 1);
     world.receive(data, any_source, 1);
   }
-  const CallOptions within{.timeout_ms = 10'000};
+  const CallOptions within{.timeout = 10'000ms};
   const int peer = world.size() == 2 ? 1 : any_peer_at_all;
   expect_error(
       [&] {
@@ -187,7 +187,7 @@ void a_member_of_two_contexts_dies(Arguments arguments) {
   const bool world_first = arguments[0] == "world";
   Communicator& first = world_first ? world : other;
   Communicator& second = world_first ? other : world;
-  const CallOptions limit{.timeout_ms = 10'000};
+  const CallOptions limit{.timeout = 10'000ms};
   std::array requests{first.receive_async(std::span{data}.subspan(0, 1), 1, 0, limit),
                       second.receive_async(std::span{data}.subspan(1, 1), 1, 0, limit)};
   const Expected told{ErrorCode::peer_dead, 1, "receive_async", "rank 1 (pid * on *)" + died,
@@ -203,14 +203,14 @@ void wait_any_gives_up(Arguments /*arguments*/) {
   Communicator world = init();
   std::vector<int> data(1);
   if (world.rank() == 0) {
-    std::array requests{world.receive_async(data, 1, 0, {.timeout_ms = 100})};
+    std::array requests{world.receive_async(data, 1, 0, {.timeout = 100ms})};
     expect_error([&] { wait_any(requests); },
                  {ErrorCode::timeout, 1, "wait_any", "rank 1 (pid * on *) did not *", "*"});
     check(requests[0].cancel(), "a receive that nothing matched cannot be cancelled");
     return;
   }
   expect_error(
-      [&] { world.receive(data, 0, 0, {.timeout_ms = 10'000}); },
+      [&] { world.receive(data, 0, 0, {.timeout = 10'000ms}); },
       {ErrorCode::peer_dead, 0, "receive",
        "rank 0 (pid * on *)" + left + ", after timeout: rank 1 (pid * on *) did not *", left_hint});
 }
@@ -231,7 +231,7 @@ void a_sender_takes_its_buffer_back(Arguments arguments) {
   if (world.rank() == 0) {
     const Bytes message = pattern(data.size(), 1);
     std::copy(message.begin(), message.end(), data.begin());
-    expect_error([&] { world.send(data, 1, 0, {.timeout_ms = 100}); }, expected);
+    expect_error([&] { world.send(data, 1, 0, {.timeout = 100ms}); }, expected);
     std::fill(data.begin(), data.end(), std::uint8_t{0xEE});
     make_file(arguments[0]);
     await_file(arguments[1]);  // the memory stays, overwritten, until the receiver has come to it
@@ -240,7 +240,7 @@ void a_sender_takes_its_buffer_back(Arguments arguments) {
   await_file(arguments[0]);
   Bytes in(data.size());
   // The sender's own words, which name whom it had waited for.
-  expect_error([&] { world.receive(in, 0, 0, {.timeout_ms = 10'000}); },
+  expect_error([&] { world.receive(in, 0, 0, {.timeout = 10'000ms}); },
                {ErrorCode::timeout, 1, "receive",
                 expected.cause + ", seen by rank 0 (pid * on *) in send", timeout_hint});
   make_file(arguments[1]);
@@ -355,7 +355,7 @@ void a_member_dies_right_after_split(Arguments arguments) {
   say("waiting");
   auto child = world.split(0);
   say_time("split");
-  expect_error([&] { child->barrier({.timeout_ms = 10'000}); },
+  expect_error([&] { child->barrier({.timeout = 10'000ms}); },
                {ErrorCode::peer_dead, 1, "barrier", "rank 1 (pid * on *)" + died, died_hint});
   say_time("told");
   expect_error([&] { world.barrier(); },

@@ -78,7 +78,7 @@ void a_bootstrap_that_makes_no_sense(Arguments) {
 void independent_ends_at_its_own_deadline(Communicator& world, Arguments) {
   Communicator deserted = world.duplicate();  // nobody else uses it
   if (world.rank() == 0) {
-    expect_error([&] { deserted.independent({.timeout_ms = 100}); },
+    expect_error([&] { deserted.independent({.timeout = 100ms}); },
                  {ErrorCode::timeout, 1, "independent",
                   "rank 1 (pid * on *) did not do its part within * ms; it is alive as far as the "
                   "kernel knows",

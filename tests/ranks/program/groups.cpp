@@ -309,7 +309,7 @@ void subgroups_are_made_by_their_members_alone(Communicator& world, Arguments) {
 void a_member_that_does_not_come_is_named(Communicator& world, Arguments) {
   const std::vector<int> all{0, 1};
   if (world.rank() == 0) {
-    expect_error([&] { world.subgroup(all, 0, {.timeout_ms = 300}); },
+    expect_error([&] { world.subgroup(all, 0, {.timeout = 300ms}); },
                  {ErrorCode::timeout, 1, "subgroup", "*", "*"});
   }
   world.barrier();  // lives on
@@ -336,6 +336,48 @@ void memory_of_communicators_is_used_again(Communicator& world, Arguments) {
   held->barrier();
 }
 
+// Several at once, with messages and collectives between their beginnings.
+void groups_are_made_while_others_go_on(Communicator& world, Arguments) {
+  const int me = world.rank();
+  const int size = world.size();
+  std::optional<Communicator> halves;
+  std::optional<Communicator> backwards;
+  std::optional<Communicator> copy;
+  std::optional<Communicator> odd{world.self()};  // what it was is gone
+  for (int round = 0; round < 10; ++round) {
+    std::vector<Request> requests;
+    std::vector<std::int64_t> sums = addends(me, 400);
+    requests.push_back(world.split_async(halves, me % 2));
+    requests.push_back(world.allreduce_async(sums, sum));
+    requests.push_back(world.split_async(backwards, 0, -me));
+    requests.push_back(world.duplicate_async(copy));
+    requests.push_back(world.split_async(odd, me % 2 == 1 ? 5 : no_color));
+    Communicator blocking = world.duplicate();
+    blocking.barrier();
+    wait_all(requests);
+    check_sum(sums, size);
+    check_equal(halves->rank(), me / 2);
+    check_equal(halves->size(), (size + 1 - me % 2) / 2);
+    check_equal(backwards->rank(), size - 1 - me);
+    check_equal(copy->rank(), me);
+    check_equal(odd.has_value(), me % 2 == 1);
+    for (Communicator* const group : {&*halves, &*backwards, &*copy}) {
+      std::vector<std::int64_t> ones(2000, 1);
+      group->allreduce(ones, sum);
+      check_equal(ones.back(), std::int64_t{group->size()});
+    }
+    if (odd) odd->barrier();
+  }
+  // Left to itself.
+  std::optional<Communicator> left;
+  world.duplicate_async(left).detach();
+  while (!left) world.progress();
+  left->barrier();
+  expect_error([&] { auto request = world.split_async(halves, -2); },
+               {ErrorCode::bad_argument, no_peer, "split_async", "color -2 is negative", "*"});
+  world.barrier();
+}
+
 }  // namespace
 
 std::vector<Scenario> group_scenarios() {
@@ -347,6 +389,7 @@ std::vector<Scenario> group_scenarios() {
                subgroups_are_made_by_their_members_alone),
       in_world("a_member_that_does_not_come_is_named", a_member_that_does_not_come_is_named),
       in_world("groups_do_not_hear_each_other", groups_do_not_hear_each_other),
+      in_world("groups_are_made_while_others_go_on", groups_are_made_while_others_go_on),
       in_world("a_second_thread_has_its_own_context", a_second_thread_has_its_own_context),
       in_world("buffers_in_every_call", buffers_in_every_call),
       in_world("a_buffer_may_go_while_it_is_used", a_buffer_may_go_while_it_is_used),

@@ -72,19 +72,19 @@ void a_neighbour_is_held(Arguments arguments) {
   constexpr std::size_t count = std::size_t{8} << 20;
   constexpr int attempts_max = 500;  // who comes too late to fill is not held
   // Longer than a busy machine keeps a rank waiting, and shorter than this one is held.
-  constexpr std::int64_t timeout_ms_of_owner = 1'500;
+  constexpr auto timeout_of_owner = 1'500ms;
   Communicator world = init();
   Communicator group = world.duplicate();
   Bytes data(count);
-  const auto move = [&](std::int64_t timeout_ms) {
-    if (!by_message) group.broadcast(data, 1, {.timeout_ms = timeout_ms, .algorithm = "cma"});
-    else if (world.rank() == 1) group.send(data, 0, 0, {.timeout_ms = timeout_ms});
-    else group.receive(data, 1, any_tag, {.timeout_ms = timeout_ms});
+  const auto move = [&](std::chrono::milliseconds timeout) {
+    if (!by_message) group.broadcast(data, 1, {.timeout = timeout, .algorithm = "cma"});
+    else if (world.rank() == 1) group.send(data, 0, 0, {.timeout = timeout});
+    else group.receive(data, 1, any_tag, {.timeout = timeout});
   };
   if (world.rank() == 1) {
     auto* const holder = new Holder{length, dies};  // its thread outlives this call
     try {
-      for (int i = 0; i < attempts_max; ++i) move(60'000);
+      for (int i = 0; i < attempts_max; ++i) move(60s);
     } catch (const Error&) {}
     check(holder->has_held(), "the copy was held");
     world.barrier();
@@ -94,7 +94,7 @@ void a_neighbour_is_held(Arguments arguments) {
   for (int i = 0; i < attempts_max && !failed; ++i) {
     const auto begin = Clock::now();
     try {
-      move(timeout_ms_of_owner);
+      move(timeout_of_owner);
     } catch (const Error& error) {
       failed = true;
       const auto waited = Clock::now() - begin;

@@ -1,5 +1,7 @@
 // Messages that are matched first and received later, sends that end with their receive, exchanges
 // with two tags.
+#include <algorithm>
+#include <array>
 #include <numeric>
 #include <optional>
 
@@ -128,7 +130,7 @@ void a_synchronous_send_ends_with_its_receive(Communicator& world, Arguments) {
   }
   if (me == 0) {
     Communicator own = world.self();
-    expect_error([&] { own.send(me, 0, 0, {.timeout_ms = 200, .synchronous = true}); },
+    expect_error([&] { own.send(me, 0, 0, {.timeout = 200ms, .synchronous = true}); },
                  {ErrorCode::timeout, 0, "send", "*", "*"});
   }
   world.barrier();
@@ -155,6 +157,82 @@ void an_exchange_may_have_two_tags(Communicator& world, Arguments) {
   world.barrier();
 }
 
+// However it is received, the head is there and what comes behind the message is whole.
+void the_head_of_a_longer_message_is_received(Communicator& world, Arguments) {
+  const CallOptions head{.head = true};
+  const int me = world.rank();
+  const int next = (me + 1) % world.size();
+  const int previous = (me + world.size() - 1) % world.size();
+  int tag = 10;  // of a length: a rank that is ahead is not heard
+  for (const std::size_t bytes : lengths) {
+    for (const std::size_t taken : {std::size_t{0}, bytes / 3, bytes, bytes + 5}) {
+      ++tag;
+      const Bytes sent = pattern(bytes, me);
+      const Bytes expected = pattern(bytes, previous);
+      // What is behind the buffer stays as it is.
+      const auto check_head = [&](const Bytes& got, const Status& status) {
+        check_status(status, previous, tag, bytes);
+        const std::size_t came = std::min(taken, bytes);
+        check(std::equal(got.begin(), got.begin() + static_cast<std::ptrdiff_t>(came),
+                         expected.begin()),
+              "the head is another one");
+        check(std::all_of(got.begin() + static_cast<std::ptrdiff_t>(came), got.end(),
+                          [](std::uint8_t byte) { return byte == 0xee; }),
+              "there is more than the head");
+      };
+      const auto room = [&] { return Bytes(taken + 8, 0xee); };
+      const auto part = [&](Bytes& memory) { return std::span{memory}.first(taken); };
+      std::vector<Request> sends;
+      const auto send = [&] { sends.push_back(world.send_async(sent, next, tag)); };
+      Bytes posted = room();
+      Request request = world.receive_async(part(posted), previous, tag, head);
+      send();
+      check_head(posted, request.wait());
+      send();
+      world.probe(previous, tag);  // it has come before its receive
+      Bytes unexpected = room();
+      check_head(unexpected, world.receive(part(unexpected), any_source, tag, head));
+      send();
+      Bytes matched = room();
+      check_head(matched, world.match(previous, tag).receive(part(matched), head));
+      send();
+      Bytes matched_async = room();
+      check_head(matched_async,
+                 world.match(previous, tag).receive_async(part(matched_async), head).wait());
+      Bytes exchanged = room();
+      check_head(exchanged, world.sendrecv(sent, next, part(exchanged), previous, tag, head));
+      send();
+      check_pattern(world.receive<std::uint8_t>(previous, tag), previous);
+      wait_all(sends);
+    }
+  }
+  std::array<int, 2> two{};
+  const std::vector<int> four{1, 2, 3, me};
+  Request many = world.send_async(four, next, 5);
+  check_equal(world.receive(two, previous, 5, head).bytes, 16U);
+  check_equal(two[1], 2);
+  many.wait();
+  // Another type is no head.
+  const std::vector<double> doubles{1, 2};
+  Request words = world.send_async(doubles, next, 6);
+  expect_error([&] { world.receive(two, previous, 6, head); },
+               {ErrorCode::mismatch, previous, "receive", "*", "*"});
+  world.receive<double>(previous, 6);
+  words.wait();
+  // Taken back, and at the end.
+  Request never = world.receive_async(two, previous, 7, head);
+  check(never.cancel(), "it is taken back");
+  int told = 0;
+  Request late = world.receive_async(std::span{two}.first(1), previous, 8, head);
+  late.on_end([&] { told = two[0]; });
+  const std::vector<int> nine{9, 10};
+  Request sent = world.send_async(nine, next, 8);
+  late.wait();
+  check_equal(told, 9);
+  sent.wait();
+  world.barrier();
+}
+
 }  // namespace
 
 std::vector<Scenario> matched_scenarios() {
@@ -164,7 +242,9 @@ std::vector<Scenario> matched_scenarios() {
           in_world("a_held_message_outlives_its_handle", a_held_message_outlives_its_handle),
           in_world("a_synchronous_send_ends_with_its_receive",
                    a_synchronous_send_ends_with_its_receive),
-          in_world("an_exchange_may_have_two_tags", an_exchange_may_have_two_tags)};
+          in_world("an_exchange_may_have_two_tags", an_exchange_may_have_two_tags),
+          in_world("the_head_of_a_longer_message_is_received",
+                   the_head_of_a_longer_message_is_received)};
 }
 
 }  // namespace qpmesh::ranks

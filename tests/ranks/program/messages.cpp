@@ -155,14 +155,14 @@ void probe_tells_and_leaves(Communicator& world, Arguments) {
       check_pattern(data, 9);
     }
     check(!world.try_probe().has_value(), "all was taken");
-    expect_error([&] { world.probe(0, 6, {.timeout_ms = 30}); },
+    expect_error([&] { world.probe(0, 6, {.timeout = 30ms}); },
                  {.code = ErrorCode::timeout,
                   .peer = 0,
                   .operation = "probe",
                   .cause = "rank 0 (pid * on *) did not do its part within 30 ms; it is alive as "
                            "far as the kernel knows",
                   .hint = timeout_hint});
-    expect_error([&] { world.probe(any_source, 6, {.timeout_ms = 30}); },
+    expect_error([&] { world.probe(any_source, 6, {.timeout = 30ms}); },
                  {.code = ErrorCode::timeout,
                   .peer = no_peer,
                   .operation = "probe",
@@ -321,7 +321,7 @@ void receive_deadline_leaves_all_well(Communicator& world, Arguments) {
   std::vector<int> value(1);
   const auto begin = std::chrono::steady_clock::now();
   expect_error(
-      [&] { world.receive(value, 1 - world.rank(), 3, {.timeout_ms = 60}); },
+      [&] { world.receive(value, 1 - world.rank(), 3, {.timeout = 60ms}); },
       {.code = ErrorCode::timeout,
        .peer = 1 - world.rank(),
        .operation = "receive",
@@ -329,13 +329,13 @@ void receive_deadline_leaves_all_well(Communicator& world, Arguments) {
            "rank " + std::to_string(1 - world.rank()) +
            " (pid * on *) did not do its part within 60 ms; it is alive as far as the kernel knows",
        .hint = timeout_hint});
-  expect_error([&] { world.receive(value, any_source, any_tag, {.timeout_ms = 40}); },
+  expect_error([&] { world.receive(value, any_source, any_tag, {.timeout = 40ms}); },
                {.code = ErrorCode::timeout,
                 .peer = no_peer,
                 .operation = "receive",
                 .cause = "nothing came within 40 ms",
                 .hint = timeout_hint});
-  Request request = world.receive_async(value, any_source, 3, {.timeout_ms = 20});
+  Request request = world.receive_async(value, any_source, 3, {.timeout = 20ms});
   expect_error([&] { request.wait(); }, {.code = ErrorCode::timeout,
                                          .peer = no_peer,
                                          .operation = "receive_async",

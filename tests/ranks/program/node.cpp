@@ -405,7 +405,7 @@ void a_late_member_does_not_take_what_was_taken_back(Communicator& world, Argume
     world.barrier();
     if (world.rank() == 0) {
       expect_error(
-          [&] { call(group, given, CallOptions{.timeout_ms = 50, .algorithm = algorithm}); },
+          [&] { call(group, given, CallOptions{.timeout = 50ms, .algorithm = algorithm}); },
           {ErrorCode::timeout, any_peer_at_all, name, "*", timeout_hint});
       take_back(given);
       make_file(file);
@@ -413,7 +413,7 @@ void a_late_member_does_not_take_what_was_taken_back(Communicator& world, Argume
       await_file(file);
       expect_error(
           [&] {
-            call(group, std::span{taken}, CallOptions{.timeout_ms = 5'000, .algorithm = algorithm});
+            call(group, std::span{taken}, CallOptions{.timeout = 5'000ms, .algorithm = algorithm});
           },
           {ErrorCode::timeout, any_peer_at_all, name, "*", timeout_hint});
     }
@@ -453,16 +453,15 @@ void a_late_root_does_not_fill_what_was_taken_back(Communicator& world, Argument
   const int root = world.size() - 1;
   Bytes memory(count, 1);
   Communicator group = world.duplicate();
-  const auto broadcast = [&](std::int64_t timeout_ms) {
-    expect_error(
-        [&] { group.broadcast(memory, root, {.timeout_ms = timeout_ms, .algorithm = "cma"}); },
-        {ErrorCode::timeout, any_peer_at_all, "broadcast", "*", timeout_hint});
+  const auto broadcast = [&](std::chrono::milliseconds timeout) {
+    expect_error([&] { group.broadcast(memory, root, {.timeout = timeout, .algorithm = "cma"}); },
+                 {ErrorCode::timeout, any_peer_at_all, "broadcast", "*", timeout_hint});
   };
   if (world.rank() == root) {
     await_file(arguments[0]);
-    broadcast(5'000);
+    broadcast(5s);
   } else {
-    broadcast(50);
+    broadcast(50ms);
     std::ranges::fill(memory, std::uint8_t{2});
     if (world.rank() == 0) make_file(arguments[0]);
   }
@@ -491,7 +490,7 @@ void a_slow_reducer_does_not_take_what_was_taken_back(Communicator& world, Argum
     expect_error(
         [&] {
           group.reduce_scatter(given, result, ordered(add),
-                               {.timeout_ms = slow ? 5'000 : 50, .algorithm = algorithm});
+                               {.timeout = slow ? 5'000ms : 50ms, .algorithm = algorithm});
         },
         {ErrorCode::timeout, any_peer_at_all, "reduce_scatter", "*", timeout_hint});
     if (!slow) {
@@ -512,7 +511,7 @@ void a_failure_ends_more_than_are_counted(Communicator& world, Arguments argumen
     std::vector<int> data(100);
     requests.reserve(data.size());
     for (int& value : data)
-      requests.push_back(group.allreduce_async(std::span{&value, 1}, sum, {.timeout_ms = 50}));
+      requests.push_back(group.allreduce_async(std::span{&value, 1}, sum, {.timeout = 50ms}));
     for (Request& request : requests)
       expect_error([&] { request.wait(); },
                    {ErrorCode::timeout, 1, "allreduce_async", "*", timeout_hint});

@@ -53,7 +53,7 @@ void wait_any_hears_every_context(Communicator& world, Arguments) {
 // Each rank begins with the message that the other one serves last.
 void wait_all_in_opposite_orders(Communicator& world, Arguments) {
   Communicator other = world.independent();
-  const CallOptions limit{.timeout_ms = 10'000};
+  const CallOptions limit{.timeout = 10'000ms};
   const Bytes out = pattern(8 << 20, world.rank());
   Bytes in(out.size());
   const int peer = 1 - world.rank();

@@ -19,6 +19,8 @@
 
 namespace qpmesh::ranks {
 
+using namespace std::chrono_literals;
+
 using Bytes = std::vector<std::uint8_t>;
 using Arguments = std::span<const std::string>;
 using test::Place;
@@ -67,7 +69,7 @@ void check_sum(std::span<const std::int64_t> data, int size, Place place = Place
 using Expected = test::ExpectedError;
 // The last operations of the rank, and which limit passed.
 inline const std::string timeout_hint =
-    "last operations of rank *: *; the limit is QPMESH_TIMEOUT_MS or CallOptions::timeout_ms";
+    "last operations of rank *: *; the limit is QPMESH_TIMEOUT_MS or CallOptions::timeout";
 constexpr int any_peer_at_all = -1000;  // the error may blame any rank
 
 void check_error(const Error& error, const Expected& expected, Place place = Place::current());
@@ -101,6 +103,7 @@ Scenario in_world(std::string_view name, void (*run)(Communicator& world, Argume
 std::vector<Scenario> message_scenarios();
 std::vector<Scenario> async_scenarios();
 std::vector<Scenario> group_scenarios();
+std::vector<Scenario> detached_scenarios();
 std::vector<Scenario> argument_scenarios();
 std::vector<Scenario> collective_scenarios();
 std::vector<Scenario> collective_argument_scenarios();

@@ -179,12 +179,12 @@ void a_deadline_of_one_thread_leaves_the_others(Communicator& world, Arguments) 
     if (thread == 0) {
       for (int round = 0; round < 3; ++round) {
         int never = 0;
-        expect_error([&] { world.receive(never, peer, 99, {.timeout_ms = 60}); },
+        expect_error([&] { world.receive(never, peer, 99, {.timeout = 60ms}); },
                      {ErrorCode::timeout, peer, "receive",
                       "rank * (pid * on *) did not do its part within 60 ms; it is alive as far as "
                       "the kernel knows",
                       timeout_hint});
-        expect_error([&] { world.probe(peer, 98, {.timeout_ms = 60}); },
+        expect_error([&] { world.probe(peer, 98, {.timeout = 60ms}); },
                      {ErrorCode::timeout, any_peer_at_all, "probe", "*", timeout_hint});
       }
       return;
@@ -400,7 +400,7 @@ void a_function_at_the_end_outlives_its_request(Communicator& world, Arguments) 
   {
     Communicator other = world.independent();
     int value = 0;
-    Request request = other.receive_async(value, any_source, 9, {.timeout_ms = 50});
+    Request request = other.receive_async(value, any_source, 9, {.timeout = 50ms});
     request.on_end([&] { ++called; });
   }
   check_equal(called.load(), 1);

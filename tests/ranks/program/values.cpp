@@ -1,5 +1,7 @@
 // One element of each rank, results that are returned, functions of two elements, and partners that
 // are not there.
+#include <algorithm>
+#include <array>
 #include <complex>
 #include <numeric>
 
@@ -173,14 +175,39 @@ void nobody_is_a_partner(Communicator& world, Arguments) {
                 "destination -3 is not a rank of this communicator", "ranks here are 0 to *"});
 }
 
+// Short and long, and empty ones, as vectors and as spans.
+void several_vectors_are_reduced_in_one_call(Communicator& world, Arguments) {
+  const std::vector<std::size_t> counts{3, 0, 20'000, 1, 8'191, 8'192, 500};
+  std::vector<std::vector<std::int64_t>> vectors;
+  for (const std::size_t count : counts) vectors.push_back(addends(world.rank(), count));
+  world.allreduce_each(vectors, sum);
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    check_equal(vectors[i].size(), counts[i]);
+    check_sum(vectors[i], world.size());
+  }
+  std::array<double, 2> two{1, 2};
+  std::vector<double> three{3, 4, 5};
+  const std::vector<std::span<double>> views{two, three};
+  world.allreduce_each(views, [](double a, double b) { return std::max(a, b); });
+  check(two == std::array<double, 2>{1, 2} && three == std::vector<double>{3, 4, 5}, "maxima");
+  world.allreduce_each(std::vector<std::span<double>>{}, sum);
+  expect_error([&] { world.allreduce_each(views, bit_and); },
+               {ErrorCode::bad_argument, no_peer, "allreduce_async",
+                "a bitwise reduction of a floating type has no meaning",
+                "bit_and, bit_or and bit_xor take integers"});
+  world.barrier();
+}
+
 }  // namespace
 
 std::vector<Scenario> value_scenarios() {
-  return {in_world("single_elements_go_and_results_are_returned",
-                   single_elements_go_and_results_are_returned),
-          in_world("functions_of_two_elements_reduce", functions_of_two_elements_reduce),
-          in_world("reductions_of_one_rank_alone", reductions_of_one_rank_alone),
-          in_world("nobody_is_a_partner", nobody_is_a_partner)};
+  return {
+      in_world("single_elements_go_and_results_are_returned",
+               single_elements_go_and_results_are_returned),
+      in_world("functions_of_two_elements_reduce", functions_of_two_elements_reduce),
+      in_world("reductions_of_one_rank_alone", reductions_of_one_rank_alone),
+      in_world("nobody_is_a_partner", nobody_is_a_partner),
+      in_world("several_vectors_are_reduced_in_one_call", several_vectors_are_reduced_in_one_call)};
 }
 
 }  // namespace qpmesh::ranks
