@@ -110,6 +110,7 @@ int main(int count, char** values) {
   for (const auto& scenarios : {message_scenarios(),
                                 async_scenarios(),
                                 group_scenarios(),
+                                grid_scenarios(),
                                 detached_scenarios(),
                                 argument_scenarios(),
                                 collective_scenarios(),

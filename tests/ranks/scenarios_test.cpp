@@ -109,6 +109,13 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"the_head_of_a_longer_message_is_received", {1, 2, 3}}),
     name_of);
 
+INSTANTIATE_TEST_SUITE_P(grids, Scenarios,
+                         testing::Values(Case{"every_grid_agrees_with_its_coordinates",
+                                              {1, 2, 4, 6, 8}},
+                                         Case{"neighbours_of_a_grid_exchange_blocks", {1, 2, 4, 6}},
+                                         Case{"grids_that_cannot_be_are_refused", {1, 3}}),
+                         name_of);
+
 INSTANTIATE_TEST_SUITE_P(
     detached, Scenarios,
     testing::Values(Case{"detached_operations_end_with_finish", {1, 2, 3, 4}},

@@ -103,6 +103,7 @@ Scenario in_world(std::string_view name, void (*run)(Communicator& world, Argume
 std::vector<Scenario> message_scenarios();
 std::vector<Scenario> async_scenarios();
 std::vector<Scenario> group_scenarios();
+std::vector<Scenario> grid_scenarios();
 std::vector<Scenario> detached_scenarios();
 std::vector<Scenario> argument_scenarios();
 std::vector<Scenario> collective_scenarios();

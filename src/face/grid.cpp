@@ -1,0 +1,137 @@
+#include "qpmesh/grid.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "calls/argument_checks.hpp"
+
+namespace qpmesh {
+namespace {
+
+using calls::bad_argument;
+
+std::size_t at(int index) noexcept { return static_cast<std::size_t>(index); }
+
+// Not negative, and at most a little more than an int.
+std::int64_t product_of(std::span<const int> lengths) {
+  std::int64_t product = 1;
+  for (const int length : lengths) {
+    product *= length;
+    if (product > std::numeric_limits<int>::max()) return product;
+  }
+  return product;
+}
+
+std::string text_of(std::span<const int> lengths) {
+  std::string text;
+  for (const int length : lengths) text += (text.empty() ? "" : " x ") + std::to_string(length);
+  return text.empty() ? "no dimensions" : text;
+}
+
+}  // namespace
+
+Grid::Grid(const Communicator& ranks, std::vector<int> lengths, std::vector<bool> periodic)
+    : rank_{ranks.rank()}, size_{ranks.size()}, lengths_{lengths}, periodic_{std::move(periodic)} {
+  constexpr std::string_view operation = "grid";
+  constexpr std::string_view hint =
+      "lengths are 1 or more, and their product is the number of ranks; one may be 0: what the "
+      "others leave";
+  const bool negative = std::ranges::any_of(lengths_, [](int length) { return length < 0; });
+  const auto open = std::ranges::count(lengths_, 0);
+  if (lengths_.empty() || negative || open > 1)
+    bad_argument(operation, hint, "a grid of {}", text_of(lengths_));
+  if (!periodic_.empty() && periodic_.size() != lengths_.size()) {
+    bad_argument(operation, "say of each dimension whether it is periodic, or of none",
+                 "{} dimensions, {} of which are said to be periodic or not", lengths_.size(),
+                 periodic_.size());
+  }
+  periodic_.resize(lengths_.size());
+  if (const auto rest = std::ranges::find(lengths_, 0); rest != lengths_.end()) {
+    *rest = 1;
+    const std::int64_t others = product_of(lengths_);
+    *rest = others > size_ || size_ % others != 0 ? 0 : static_cast<int>(size_ / others);
+  }
+  if (product_of(lengths_) != size_)
+    bad_argument(operation, hint, "a grid of {} for {} ranks", text_of(lengths), size_);
+}
+
+void Grid::check_dimension(int dimension, const char* operation) const {
+  if (dimension >= 0 && at(dimension) < lengths_.size()) return;
+  bad_argument(operation, "dimensions are counted from 0", "dimension {} of {}", dimension,
+               lengths_.size());
+}
+
+bool Grid::is_periodic(int dimension) const {
+  check_dimension(dimension, "is_periodic");
+  return periodic_[at(dimension)];
+}
+
+std::vector<int> Grid::coordinates(int rank) const {
+  calls::check_peer(rank, size_, false, "coordinates", "rank");
+  std::vector<int> coordinates(lengths_.size());
+  for (std::size_t i = lengths_.size(); i-- > 0; rank /= lengths_[i])
+    coordinates[i] = rank % lengths_[i];
+  return coordinates;
+}
+
+int Grid::rank_at(const std::vector<int>& coordinates) const {
+  if (coordinates.size() != lengths_.size()) {
+    bad_argument("rank_at", "give one for each dimension", "{} coordinates of {} dimensions",
+                 coordinates.size(), lengths_.size());
+  }
+  int rank = 0;
+  for (std::size_t i = 0; i < lengths_.size(); ++i) {
+    const int length = lengths_[i];
+    int coordinate = coordinates[i];
+    if (periodic_[i]) coordinate = (coordinate % length + length) % length;
+    else if (coordinate < 0 || coordinate >= length) return no_rank;
+    rank = rank * length + coordinate;
+  }
+  return rank;
+}
+
+Neighbours Grid::shift(int dimension, int steps) const {
+  check_dimension(dimension, "shift");
+  const int length = lengths_[at(dimension)];
+  // Beyond the grid by more than its length is beyond it.
+  const int moved = periodic_[at(dimension)] ? steps % length : std::clamp(steps, -length, length);
+  std::vector<int> there = coordinates();
+  int& coordinate = there[at(dimension)];
+  const int here = coordinate;
+  coordinate = here - moved;
+  const int from = rank_at(there);
+  coordinate = here + moved;
+  return {.from = from, .to = rank_at(there)};
+}
+
+std::size_t Grid::block_of(std::size_t sent, std::size_t received) const {
+  const std::size_t blocks = 2 * lengths_.size();
+  if (sent != received || sent % blocks != 0) {
+    bad_argument("exchange", "a block for each of two neighbours of each dimension",
+                 "{} elements to {} neighbours, and {} from them", sent, blocks, received);
+  }
+  return sent / blocks;
+}
+
+std::vector<int> grid_lengths(int ranks, int dimensions) {
+  if (ranks < 1 || dimensions < 1) {
+    bad_argument("grid_lengths", "both are 1 or more", "{} ranks in {} dimensions", ranks,
+                 dimensions);
+  }
+  std::vector<int> lengths(at(dimensions), 1);
+  // The largest prime factors first, each to the shortest dimension.
+  std::vector<int> factors;
+  for (int factor = 2; factor <= ranks / factor; ++factor) {
+    for (; ranks % factor == 0; ranks /= factor) factors.push_back(factor);
+  }
+  if (ranks > 1) factors.push_back(ranks);
+  for (std::size_t i = factors.size(); i-- > 0;) *std::ranges::min_element(lengths) *= factors[i];
+  std::ranges::sort(lengths, std::greater{});
+  return lengths;
+}
+
+}  // namespace qpmesh
