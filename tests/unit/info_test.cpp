@@ -5,6 +5,7 @@
 
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -232,6 +233,36 @@ TEST(the_program, refuses_wishes_and_addresses_that_it_cannot_read) {
   EXPECT_THAT(address.output, HasSubstr("nowhere"));
   EXPECT_EQ(run("", "--unknown 2>&1").code, 2);
   EXPECT_EQ(run("", "--help").code, 0);
+}
+
+TEST(the_program, measures_and_explains_which_algorithm_runs_a_call) {
+  const auto [code, output] = run("", "--explain allreduce 64KiB --ranks 2");
+  EXPECT_EQ(code, 0) << output;
+  EXPECT_THAT(output,
+              AllOf(HasSubstr("allreduce of 64 KiB by 2 ranks, 2 of them on this node"),
+                    HasSubstr("\n> "), HasSubstr("does not apply here"), HasSubstr(" runs: ")));
+}
+
+TEST(the_program, explains_what_was_forced_and_rounds_up_to_whole_blocks) {
+  const auto [code, output] =
+      run("QPMESH_ALGORITHMS=alltoall=all_pairs", "--explain alltoall 1000 --ranks 3 --json");
+  EXPECT_EQ(code, 0) << output;
+  const auto whole = json::parse(output);
+  EXPECT_EQ(whole["bytes"], 1008);
+  EXPECT_EQ(whole["ranks"], 3);
+  EXPECT_EQ(whole["algorithm"], "all_pairs");
+  EXPECT_EQ(whole["why"], "QPMESH_ALGORITHMS=alltoall=all_pairs names it");
+  EXPECT_EQ(std::ranges::count_if(whole["rows"], [](const json& row) { return row["chosen"]; }), 1);
+}
+
+TEST(the_program, refuses_to_explain_what_is_no_call) {
+  const auto name = run("", "--explain bcast 8 2>&1");
+  EXPECT_EQ(name.code, 1);
+  EXPECT_THAT(name.output, AllOf(HasSubstr("'bcast' is no collective"), HasSubstr("broadcast")));
+  EXPECT_THAT(run("", "--explain allreduce 1M 2>&1").output,
+              HasSubstr("'1M' is no number of bytes"));
+  EXPECT_THAT(run("", "--explain allreduce 2>&1").output, HasSubstr("as 8, 64KiB or 1MiB"));
+  EXPECT_EQ(run("", "--ranks 2 2>&1").code, 2);
 }
 
 }  // namespace
