@@ -26,6 +26,11 @@ struct qpmesh_request {  // NOLINT(readability-identifier-naming): C's name
   std::optional<qpmesh::Prepared> prepared{};
 
   qpmesh::Request& request() noexcept { return prepared ? prepared->request() : started; }
+
+  // From memory that handles gave back: a call allocates nothing when its thread has freed as many
+  // as are in flight.
+  static void* operator new(std::size_t bytes);
+  static void operator delete(void* memory) noexcept;
 };
 
 struct qpmesh_message {  // NOLINT(readability-identifier-naming): C's name

@@ -1,4 +1,5 @@
 // For C: requests, and point to point.
+#include <array>
 #include <chrono>
 
 #include "face/c_interface.hpp"
@@ -26,14 +27,14 @@ void store_end(Request& request, bool ended, int* done, qpmesh_status* status) {
 class Row {
  public:
   Row(qpmesh_request* const* requests, std::size_t count, std::string_view operation)
-      : handles_{requests, count}, memory_(count * sizeof(Request)) {
+      : handles_{requests, count} {
     if (count > 0) required(requests, "requests", operation);
-    for (std::size_t i = 0; i < count; ++i)
-      ::new (memory_.data() + i * sizeof(Request)) Request{stand_in(requests[i])};
+    if (count > few_.size()) many_.reset(new Place[count]);
+    for (std::size_t i = 0; i < count; ++i) ::new (first() + i) Request{stand_in(requests[i])};
   }
 
   std::span<Request> requests() noexcept {
-    return {reinterpret_cast<Request*>(memory_.data()), handles_.size()};
+    return {reinterpret_cast<Request*>(first()), handles_.size()};
   }
   // Their end was told, here.
   void tell_ended() {
@@ -48,9 +49,48 @@ class Row {
     return own.untold() ? Request::ended() : Request{own.state()};
   }
 
+  struct Place {
+    alignas(Request) std::array<std::byte, sizeof(Request)> bytes;
+  };
+  Place* first() noexcept { return many_ ? many_.get() : few_.data(); }
+
   std::span<qpmesh_request* const> handles_;
-  std::vector<std::byte> memory_;
+  std::array<Place, 64> few_;      // of the usual list: it allocates nothing
+  std::unique_ptr<Place[]> many_;  // NOLINT(*-avoid-c-arrays)
 };
+
+// Memory of freed handles of this thread.
+class FreeHandles {
+ public:
+  void* take(std::size_t bytes) {
+    if (first_ == nullptr) return ::operator new(bytes);
+    --count_;
+    void* const memory = std::exchange(first_, first_->next);
+    return memory;
+  }
+  void give(void* memory) noexcept {
+    if (count_ == count_max_) return ::operator delete(memory);
+    ++count_;
+    first_ = ::new (memory) Free{first_};
+  }
+  FreeHandles() = default;
+  FreeHandles(const FreeHandles&) = delete;
+  FreeHandles& operator=(const FreeHandles&) = delete;
+  ~FreeHandles() {
+    while (first_ != nullptr) ::operator delete(std::exchange(first_, first_->next));
+    count_ = count_max_;  // what is freed later, when the thread ends, is not kept
+  }
+
+ private:
+  struct Free {
+    Free* next;
+  };
+  static constexpr int count_max_ = 1024;  // 100 KiB; a thread may free what others began
+
+  Free* first_ = nullptr;
+  int count_ = 0;
+};
+thread_local FreeHandles free_handles;
 
 AnyMessage a_send(const void* data, std::size_t count, qpmesh_type type, int destination, int tag,
                   std::string_view operation) {
@@ -78,6 +118,9 @@ AnyMessage an_exchange(const AnyMessage& sent, const AnyMessage& received) {
 }
 
 }  // namespace
+
+void* qpmesh_request::operator new(std::size_t bytes) { return free_handles.take(bytes); }
+void qpmesh_request::operator delete(void* memory) noexcept { free_handles.give(memory); }
 
 int qpmesh_test(qpmesh_request* request, int* done, qpmesh_status* status) {
   return guarded("test", [&] {
