@@ -42,6 +42,14 @@ class Blocks {
     const std::span<const std::size_t> lists{lists_};
     layout_ = {{lists.first(ranges.size()), lists.last(ranges.size())}, true};
   }
+  // A vector, and equal blocks of it.
+  Blocks(std::span<T> all, const BlockStride& equal)
+      : data_{all.data()}, size_{all.size()}, lists_(2 * equal.block_count, equal.block_elements) {
+    for (std::size_t block = 0; block < equal.block_count; ++block)
+      lists_[equal.block_count + block] = block * equal.stride_elements;
+    const std::span<const std::size_t> lists{lists_};
+    layout_ = {{lists.first(equal.block_count), lists.last(equal.block_count)}, false};
+  }
   Blocks(Blocks&&) noexcept = default;
   Blocks& operator=(Blocks&&) noexcept = default;
   ~Blocks() = default;
@@ -59,7 +67,7 @@ class Blocks {
   T* data_ = nullptr;
   std::size_t size_ = 0;
   detail::AnyLayout layout_{};
-  std::vector<std::size_t> lists_{};  // of the layout, where the blocks are ranges
+  std::vector<std::size_t> lists_{};  // of the layout, where it is not the caller's
 };
 
 namespace detail {
@@ -94,6 +102,9 @@ const AnyLayout* layout_of(const R& data) noexcept {
   else return nullptr;
 }
 
+template <class L>
+concept CutOf = std::same_as<L, BlockLayout> || std::same_as<L, BlockStride>;
+
 template <class R>
 using range_element_t = std::remove_reference_t<std::ranges::range_reference_t<R>>;
 
@@ -104,9 +115,10 @@ template <detail::ElementRange R>
   requires std::ranges::borrowed_range<R>
 Blocks<detail::range_element_t<R>> blocks(R&& all, std::span<const std::size_t> counts,
                                           std::span<const std::size_t> displacements = {}) {
-  return {std::span<detail::range_element_t<R>>{all}, {counts, displacements}};
+  return {std::span<detail::range_element_t<R>>{all}, BlockLayout{counts, displacements}};
 }
-template <detail::ElementRange R, std::same_as<BlockLayout> L>
+// As the layout says, or the stride.
+template <detail::ElementRange R, detail::CutOf L>
   requires std::ranges::borrowed_range<R>
 Blocks<detail::range_element_t<R>> blocks(R&& all, const L& layout) {
   return {std::span<detail::range_element_t<R>>{all}, layout};

@@ -37,6 +37,14 @@ struct BlockLayout {
   std::span<const std::size_t> displacements{};  // where each begins; may be empty
 };
 
+// A vector's blocks of equal lengths whose beginnings are equally far apart: the rows of a part of
+// a matrix, say.
+struct BlockStride {
+  std::size_t block_count;      // one for each rank
+  std::size_t block_elements;   // of each
+  std::size_t stride_elements;  // from one's beginning to the next one's
+};
+
 // An algorithm that could run, by the name that forces it, as Communicator::explain lists it.
 struct Candidate {
   std::string_view algorithm;  // its name

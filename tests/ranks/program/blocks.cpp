@@ -193,11 +193,32 @@ void lists_of_blocks_that_make_no_sense(Communicator& world, Arguments) {
   world.barrier();
 }
 
+// Columns 2 to 6 of a matrix with a row for each rank: what lies between is nobody's.
+void blocks_lie_at_a_stride(Communicator& world, Arguments) {
+  constexpr std::size_t columns = 9;
+  const auto ranks = static_cast<std::size_t>(world.size());
+  const BlockStride middle{.block_count = ranks, .block_elements = 5, .stride_elements = columns};
+  const int me = world.rank();
+  std::vector<int> matrix(columns * ranks, -1);
+  world.allgather(std::vector<int>(5, me), blocks(std::span{matrix}.subspan(2), middle));
+  for (std::size_t i = 0; i < matrix.size(); ++i) {
+    const std::size_t column = i % columns;
+    check_equal(matrix[i], column < 2 || column > 6 ? -1 : static_cast<int>(i / columns));
+  }
+  std::vector<int> mine(5);
+  world.scatter(blocks(std::span{std::as_const(matrix)}.subspan(2), middle), mine, 0);
+  check(mine == std::vector<int>(5, me), "a row of the middle");
+  expect_error(
+      [&] { world.allgather(mine, blocks(std::span{matrix}.first(columns * ranks - 5), middle)); },
+      {ErrorCode::bad_argument, no_peer, "allgather", "*", "*"});
+}
+
 }  // namespace
 
 std::vector<Scenario> block_scenarios() {
   return {in_world("ranges_that_lie_apart_are_blocks", ranges_that_lie_apart_are_blocks),
           in_world("ranges_in_buffers_are_blocks", ranges_in_buffers_are_blocks),
+          in_world("blocks_lie_at_a_stride", blocks_lie_at_a_stride),
           in_world("lists_of_blocks_that_make_no_sense", lists_of_blocks_that_make_no_sense)};
 }
 
