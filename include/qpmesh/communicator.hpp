@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "qpmesh/any.hpp"
 #include "qpmesh/blocks.hpp"
 #include "qpmesh/bootstrap.hpp"
 #include "qpmesh/buffer.hpp"
@@ -332,6 +333,7 @@ class QPMESH_API Communicator {
   }
   // Everybody's data, in the order of ranks. Equal counts.
   template <Source S>
+    requires Element<element_t<S>>
   [[nodiscard]] std::vector<element_t<S>> allgather(const S& in, const CallOptions& options = {}) {
     std::vector<element_t<S>> out(count_of(in) * block_count());
     allgather(in, out, options);
@@ -339,6 +341,7 @@ class QPMESH_API Communicator {
   }
   // The same at the root alone; other ranks get nothing.
   template <Source S>
+    requires Element<element_t<S>>
   std::vector<element_t<S>> gather(const S& in, int root, const CallOptions& options = {}) {
     std::vector<element_t<S>> out(rank() == root ? count_of(in) * block_count() : 0);
     gather(in, out, root, options);

@@ -11,13 +11,22 @@
 
 namespace qpmesh {
 
+struct AnyConstElements;  // qpmesh/any.hpp
+struct AnyElements;
+
 namespace detail {
+
+// Stands for the type of elements that is known when the program runs.
+struct AnyElement {};
+template <class R>
+concept AnyRange = std::same_as<std::remove_cvref_t<R>, AnyConstElements> ||
+                   std::same_as<std::remove_cvref_t<R>, AnyElements>;
 
 // What means the same to another rank: neither pointers nor views, which are no more than that.
 template <class T>
-concept Travels =
-    std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> && !std::is_member_pointer_v<T> &&
-    !std::is_null_pointer_v<T> && !std::ranges::view<T>;
+concept Travels = !AnyRange<T> && !std::same_as<T, AnyElement> && std::is_trivially_copyable_v<T> &&
+                  !std::is_pointer_v<T> && !std::is_member_pointer_v<T> &&
+                  !std::is_null_pointer_v<T> && !std::ranges::view<T>;
 
 template <class R>
 concept ElementRange = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
@@ -34,6 +43,13 @@ struct ElementOf<R> {
   using reference = std::ranges::range_reference_t<R>;
 };
 
+template <AnyRange R>
+struct ElementOf<R> {
+  using type = AnyElement;
+  using reference = std::conditional_t<std::same_as<std::remove_cvref_t<R>, AnyElements>,
+                                       AnyElement&, const AnyElement&>;
+};
+
 }  // namespace detail
 
 // One element by itself: a number, an enumeration, a struct. Pointers mean nothing to other ranks.
@@ -45,14 +61,14 @@ template <class R>
 using element_t = typename detail::ElementOf<R>::type;
 
 // Data to send: a contiguous, sized range of trivially copyable elements (vectors, arrays, spans,
-// string literals, Buffers), or an element by itself, which is a range of one.
+// string literals, Buffers), or an element by itself, which is a range of one, or AnyElements.
 template <class R>
-concept Source = detail::ElementRange<R> || Element<R>;
+concept Source = detail::ElementRange<R> || Element<R> || detail::AnyRange<R>;
 
 // Data that outlives the call's expression: what an asynchronous send may keep a pointer to.
 template <class R>
 concept LastingSource = (detail::ElementRange<R> && std::ranges::borrowed_range<R>) ||
-                        (Element<R> && std::is_lvalue_reference_v<R>);
+                        (Element<R> && std::is_lvalue_reference_v<R>) || detail::AnyRange<R>;
 
 // Memory to receive into: a Source that outlives the call's expression and is not const.
 template <class R>

@@ -214,7 +214,8 @@ concept UserReductionOf =
 // function for T, or a function of two elements by itself.
 template <class O, class T>
 concept ReductionOf =
-    (std::same_as<O, Reduction> && element_type_of<T>() != ElementType::none) ||
+    (std::same_as<O, Reduction> &&
+     (element_type_of<T>() != ElementType::none || std::same_as<T, detail::AnyElement>)) ||
     detail::UserReductionOf<O, T> || (alignof(T) <= 16 && detail::ElementFunction<O, T>);
 
 }  // namespace qpmesh

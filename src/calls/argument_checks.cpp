@@ -30,10 +30,14 @@ void bad_peer(int peer, int size, std::string_view operation, std::string_view w
                     "{} {} is not a rank of this communicator", what, peer);
 }
 
-void bad_reduction(ReductionKind kind, std::string_view operation) {
+void bad_reduction(ReductionKind kind, ElementType type, std::string_view operation) {
   if (kind > ReductionKind::logical_xor) {
     bad_argument(operation, "take qpmesh::sum or one of its like", "reduction {} does not exist",
                  static_cast<int>(kind));
+  }
+  if (type == ElementType::none) {
+    bad_argument(operation, "name the type of the elements: uint8 or another",
+                 "bytes are not reduced");
   }
   bad_argument(operation, "bit_and, bit_or and bit_xor take integers",
                "a bitwise reduction of a floating type has no meaning");

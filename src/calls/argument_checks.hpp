@@ -19,7 +19,7 @@ using base::bad_argument;
 
 [[noreturn]] void bad_peer(int peer, int size, std::string_view operation, std::string_view what);
 // Of a kind for which there is no kernel.
-[[noreturn]] void bad_reduction(ReductionKind kind, std::string_view operation);
+[[noreturn]] void bad_reduction(ReductionKind kind, ElementType type, std::string_view operation);
 // There is a block for each rank, and every one lies inside the range of element_count elements, or
 // is a range by itself.
 void check_layout(const detail::AnyLayout& layout, std::size_t element_count, int size,

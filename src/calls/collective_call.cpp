@@ -187,7 +187,7 @@ struct Preparation {
       return;
     }
     reducer.kernel = collectives::reduce_kernel(reduction.kind, what.in.type);
-    if (reducer.kernel == nullptr) bad_reduction(reduction.kind, operation);
+    if (reducer.kernel == nullptr) bad_reduction(reduction.kind, what.in.type, operation);
     call.reduction = static_cast<std::uint8_t>(reduction.kind);
     if (reduction.kind != ReductionKind::average) return;
     prepared.divide = collectives::divide_kernel(what.in.type);

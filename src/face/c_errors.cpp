@@ -1,6 +1,4 @@
 // Errors for C, and how a call is made.
-#include <array>
-
 #include "face/c_interface.hpp"
 
 namespace qpmesh::face {
@@ -15,9 +13,6 @@ static_assert(static_cast<int>(ElementType::none) == QPMESH_BYTE);
 static_assert(static_cast<int>(ElementType::uint64) == QPMESH_UINT64);
 static_assert(static_cast<int>(ElementType::bfloat16) == QPMESH_BFLOAT16);
 static_assert(no_peer == -1);
-
-constexpr std::array<std::size_t, QPMESH_BFLOAT16 + 1> bytes_of_types{1, 1, 2, 4, 8, 1, 2,
-                                                                      4, 8, 4, 8, 2, 2};
 
 // This thread's last error, and what C sees of it.
 thread_local std::optional<Error> last;
@@ -84,10 +79,11 @@ AnElement element_of(qpmesh_type type, std::string_view operation) {
   if (type > QPMESH_STRUCT)
     return {static_cast<std::size_t>(type) - QPMESH_STRUCT, ElementType::none};
   const auto index = static_cast<std::size_t>(type);
-  if (index >= bytes_of_types.size())
+  if (index > QPMESH_BFLOAT16)
     bad_argument(operation, "take QPMESH_FLOAT32 or one of its like", "type {} does not exist",
                  type);
-  return {bytes_of_types[index], static_cast<ElementType>(type)};
+  const auto named = static_cast<ElementType>(type);
+  return {named == ElementType::none ? 1 : bytes_of(named), named};
 }
 
 }  // namespace qpmesh::face

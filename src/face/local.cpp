@@ -19,7 +19,7 @@ void reduce_local(const ConstElements& in, const Elements& inout, const AnyReduc
                         "the average of two parts has no meaning");
   }
   const collectives::ReduceKernel kernel = collectives::reduce_kernel(reduction.kind, in.type);
-  if (kernel == nullptr) calls::bad_reduction(reduction.kind, operation);
+  if (kernel == nullptr) calls::bad_reduction(reduction.kind, in.type, operation);
   const std::array sources{static_cast<const std::byte*>(in.data),
                            static_cast<const std::byte*>(inout.data)};
   if (in.element_count > 0)

@@ -81,7 +81,9 @@ INSTANTIATE_TEST_SUITE_P(forks, Scenarios,
                          name_of);
 
 INSTANTIATE_TEST_SUITE_P(types, Scenarios,
-                         testing::Values(Case{"elements_of_messages_have_types", {1, 2, 3}}),
+                         testing::Values(Case{"elements_of_messages_have_types", {1, 2, 3}},
+                                         Case{"a_type_known_when_the_program_runs_is_a_type",
+                                              {1, 2, 3}}),
                          name_of);
 
 INSTANTIATE_TEST_SUITE_P(

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <ranges>
 
+#include "qpmesh/any.hpp"
 #include "qpmesh/collective.hpp"
 #include "qpmesh/element.hpp"
 #include "qpmesh/reduction.hpp"
@@ -13,30 +14,12 @@
 
 namespace qpmesh::detail {
 
-// A caller's range.
-struct ConstElements {
-  const void* data;
-  std::size_t element_count;
-  std::size_t element_bytes;
-  ElementType type;
-
-  bool operator==(const ConstElements&) const = default;
-};
-struct Elements {
-  void* data;
-  std::size_t element_count;
-  std::size_t element_bytes;
-  ElementType type;
-
-  bool operator==(const Elements&) const = default;
-  // NOLINTNEXTLINE(google-explicit-constructor): what may be written may be read
-  operator ConstElements() const noexcept { return {data, element_count, element_bytes, type}; }
-};
-
 template <class R>
 ConstElements const_elements(const R& data) {
   using T = element_t<R>;
-  if constexpr (Element<R>) {
+  if constexpr (AnyRange<R>) {
+    return data;
+  } else if constexpr (Element<R>) {
     return {&data, 1, sizeof(T), element_type_of<T>()};
   } else {
     return {std::ranges::data(data), static_cast<std::size_t>(std::ranges::size(data)), sizeof(T),
@@ -46,7 +29,9 @@ ConstElements const_elements(const R& data) {
 template <class R>
 Elements elements(R& data) {
   using T = element_t<R>;
-  if constexpr (Element<R>) {
+  if constexpr (AnyRange<R>) {
+    return data;
+  } else if constexpr (Element<R>) {
     return {&data, 1, sizeof(T), element_type_of<T>()};
   } else {
     return {std::ranges::data(data), static_cast<std::size_t>(std::ranges::size(data)), sizeof(T),

@@ -91,10 +91,64 @@ void elements_of_messages_have_types(Communicator& world, Arguments) {
   check_status(world.receive(ints, me, 1), me, 1, 0);
 }
 
+// A call takes them as it takes a vector, and the other side need not.
+void a_type_known_when_the_program_runs_is_a_type(Communicator& world, Arguments) {
+  const int me = world.rank();
+  const int size = world.size();
+  const int next = (me + 1) % size;
+  const int previous = (me + size - 1) % size;
+
+  std::vector<std::int64_t> numbers = addends(me, 500);
+  const AnyElements any{numbers.data(), numbers.size(), ElementType::int64};
+  if (me % 2 == 0) world.allreduce(any, sum);
+  else world.allreduce(numbers, sum);
+  check_sum(numbers, size);
+
+  numbers = addends(me, 500);
+  world
+      .allreduce_async(AnyElements{numbers.data(), 500, sizeof(std::int64_t)},
+                       commutative([](const void* left, void* inout, std::size_t count) {
+                         const auto* const from = static_cast<const std::int64_t*>(left);
+                         auto* const into = static_cast<std::int64_t*>(inout);
+                         for (std::size_t i = 0; i < count; ++i) into[i] += from[i];
+                       }))
+      .wait();
+  check_sum(numbers, size);
+
+  const double sent = me + 0.5;
+  double got = 0;
+  world.sendrecv(AnyConstElements{&sent, 1, ElementType::float64}, next, got, previous);
+  check_equal(got, previous + 0.5);
+  std::vector<float> all(static_cast<std::size_t>(size));
+  const float mine = static_cast<float>(me);
+  world.allgather(AnyConstElements{&mine, 1, ElementType::float32},
+                  AnyElements{all.data(), all.size(), ElementType::float32});
+  check_equal(all.back(), static_cast<float>(size - 1));
+
+  const Request sending = world.send_async(sent, next, 6);
+  std::int64_t wrong = 0;
+  expect_error(
+      [&] {
+        world.receive(AnyElements{&wrong, 1, ElementType::int64}, previous, 6);
+      },
+      {ErrorCode::mismatch, previous, "receive", "the message holds float64, the buffer int64",
+       "receive into elements of the sender's type*"});
+  check_equal(world.receive<double>(previous, 6)[0], previous + 0.5);
+  expect_error(
+      [&] {
+        world.allreduce(AnyElements{&wrong, 1, sizeof wrong}, sum);
+      },
+      {ErrorCode::bad_argument, no_peer, "allreduce", "bytes are not reduced",
+       "name the type of the elements: uint8 or another"});
+  world.barrier();
+}
+
 }  // namespace
 
 std::vector<Scenario> type_scenarios() {
-  return {in_world("elements_of_messages_have_types", elements_of_messages_have_types)};
+  return {in_world("elements_of_messages_have_types", elements_of_messages_have_types),
+          in_world("a_type_known_when_the_program_runs_is_a_type",
+                   a_type_known_when_the_program_runs_is_a_type)};
 }
 
 }  // namespace qpmesh::ranks
