@@ -2,7 +2,7 @@
 #
 # libqpmesh0.1    the shared library, named by its soname: before 1.0.0 every minor version has its own, and two may be installed
 # libqpmesh-dev   headers, static libraries, what CMake and pkg-config read, the examples
-# qpmesh-tools    qpmesh-run, qpmesh-info, qpmesh-doctor
+# qpmesh-tools    qpmesh-run, qpmesh-info, qpmesh-doctor, qpmesh-trace
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME qpmesh)
 set(CPACK_PACKAGE_VENDOR "qpmesh")
@@ -53,7 +53,8 @@ set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS "openssh-client")
 set(CPACK_COMPONENT_TOOLS_DESCRIPTION "qpmesh-run starts the ranks of a program on one host, or on several
 over ssh. qpmesh-info shows what qpmesh finds on a host, qpmesh-doctor
-what is wrong with hosts and with the network between them.")
+what is wrong with hosts and with the network between them, and
+qpmesh-trace puts the timelines of a job's ranks together.")
 
 # What Debian wants of a package, and nobody else: copyright and changelog by the package's name.
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/debian_files.cmake)

@@ -104,6 +104,9 @@ struct Options {
   ChoiceBy choice = ChoiceBy::measured;
   // QPMESH_ALGORITHMS: collective=algorithm, separated by commas; others are chosen (agreed)
   std::string algorithms;
+  // QPMESH_TRACE: a timeline of this rank's calls goes to this path with .RANK.json behind it;
+  // empty: none
+  std::string trace;
   // QPMESH_THREADS: several = any thread may call, and one is inside at a time; with one, a call
   // that another thread's has not ended is Error{bad_argument}
   ThreadUse threads = ThreadUse::one;

@@ -163,6 +163,9 @@ constexpr std::array table{
     name("algorithms", "QPMESH_ALGORITHMS", &Options::algorithms, any, agreed,
          "Forces algorithms of collectives, as `allreduce=one_shot:<8KiB,direct,broadcast=chain`: "
          "up to a size, and the last one for all others. Other collectives: chosen."),
+    name("trace", "QPMESH_TRACE", &Options::trace, any, own,
+         "A timeline of the calls of each rank, in files of this name with `.RANK.json` behind it, "
+         "for qpmesh-trace and ui.perfetto.dev (trace.md). Empty: none."),
     name("threads", "QPMESH_THREADS", &Options::threads, thread_use_names, own,
          "Who may call what one `init` has made: `one` thread at a time, or `several`, of which "
          "one is inside at a time and the others wait for their turn (threads.md)."),

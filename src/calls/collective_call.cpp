@@ -382,6 +382,11 @@ collectives::Group count(context::CommunicatorState& communicator, context::Prep
   return communicator.begin(prepared.call, prepared.signature);
 }
 
+void note_algorithm(context::CommunicatorState& communicator, const collectives::Choice& choice) {
+  if (context::Trace* const trace = communicator.context().trace(); trace != nullptr) [[unlikely]]
+    if (choice.row != nullptr) trace->note_algorithm(choice.row->name);
+}
+
 // keeps_lists: of a v-form, whose next call may change them.
 void start(PendingOperation& request, const context::PreparedCall& prepared, Arguments& arguments,
            const collectives::Choice& choice, const collectives::Group& group, bool keeps_lists) {
@@ -402,6 +407,7 @@ void start(PendingOperation& request, const context::PreparedCall& prepared, Arg
   const collectives::Choice choice = choose(communicator, prepared, options.algorithm, operation);
   const collectives::Group group = count(communicator, prepared, choice, options.algorithm);
   if (prepared.moves_nothing) return;
+  note_algorithm(communicator, choice);
   PendingOperation request{communicator, operation, options};
   // No other call is made meanwhile: what is prepared, and the lists of a v-form, stay as they are.
   start(request, prepared, prepared.arguments, choice, group, false);
@@ -433,6 +439,7 @@ void start_collective(PendingOperation& request, const detail::AnyCollective& wh
     request.has_task = true;
     return communicator.context().engine().complete(request.task);
   }
+  note_algorithm(communicator, choice);
   Arguments& arguments = *::new (&request.arguments) Arguments{prepared.arguments};
   start(request, prepared, arguments, choice, group, prepared.call.has_layout);
 }

@@ -151,6 +151,8 @@ struct RequestState : context::HeldRequest, PendingOperation {
                const CallOptions& options) noexcept
       : PendingOperation{*state, name, options} {
     state->hold(*this, state);
+    if (context::Trace* const trace = state->context().trace(); trace != nullptr) [[unlikely]]
+      trace->begin_request(keep().traced.emplace());
   }
   RequestState(const RequestState&) = delete;
   RequestState& operator=(const RequestState&) = delete;
@@ -160,6 +162,7 @@ struct RequestState : context::HeldRequest, PendingOperation {
     // The pool outlives its block, and the turn.
     std::shared_ptr<context::CommunicatorState> last;
     const progress::HeldTurn turn{state->communicator->context().turn()};
+    state->told();
     calls::land(*state);
     if (state->kept && state->kept->watched) state->kept->watched->request = nullptr;
     last = state->communicator->let_go(*state);
@@ -177,8 +180,16 @@ struct RequestState : context::HeldRequest, PendingOperation {
     std::shared_ptr<const void> function;                         // a user's reduction
     std::array<std::shared_ptr<context::Allocation>, 2> buffers;  // it reads or writes them
     std::shared_ptr<Watched> watched;
+    std::optional<context::TracedCall> traced;  // until its end is told
   };
   Kept& keep() { return kept ? *kept : kept.emplace(); }
+  // The caller learns of its end. In a turn.
+  void told() noexcept {
+    if (!kept || !kept->traced) [[likely]]
+      return;
+    communicator->context().trace()->end_request(*kept->traced);
+    kept->traced.reset();
+  }
 
   std::optional<Kept> kept;
   std::exception_ptr error;                     // what it ended with, once that was told

@@ -16,6 +16,7 @@
 
 #include "base/bytes.hpp"
 #include "collectives/registry.hpp"
+#include "context/trace.hpp"
 #include "qpmesh/communicator.hpp"
 
 namespace qpmesh::context {
@@ -63,7 +64,18 @@ class OperationLog {
   // operation: a literal. peer: a rank in the communicator, or -1, and so is the tag.
   void add(std::string_view operation, std::uint64_t bytes, int peer = -1, int tag = -1) noexcept {
     entries_[count_++ % entries_.size()] = {operation, bytes, peer, tag};
+    if (trace_ != nullptr) [[unlikely]]
+      trace_->note({.bytes = bytes, .peer = peer, .tag = tag});
   }
+  void add_collective(std::string_view operation, std::uint64_t bytes, std::uint64_t communicator,
+                      std::uint32_t number) noexcept {
+    entries_[count_++ % entries_.size()] = {operation, bytes, -1, -1};
+    if (trace_ != nullptr) [[unlikely]] {
+      trace_->note(
+          {.bytes = bytes, .is_collective = true, .communicator = communicator, .number = number});
+    }
+  }
+  void tell(Trace* trace) noexcept { trace_ = trace; }
 
   // With their numbers in this context, the newest last: "#41 send 8 bytes with 1 tag 0, #42
   // barrier".
@@ -78,6 +90,7 @@ class OperationLog {
   };
   std::array<Entry, 4> entries_{};
   std::uint64_t count_ = 0;
+  Trace* trace_ = nullptr;
 };
 
 inline std::uint32_t CollectiveCall::signature() const noexcept {

@@ -79,7 +79,8 @@ class CommunicatorState {
   // of it.
   collectives::Group begin(const CollectiveCall& call, std::uint32_t signature) noexcept {
     const CallHistory::Begun begun = history_.begin(call, signature);
-    context_->operations().add(call.operation.text, call.element_count * call.element_bytes);
+    context_->operations().add_collective(
+        call.operation.text, call.element_count * call.element_bytes, id(), begun.operation);
     context_->messaging().recheck_signatures(id(), begun.operation);
     return {members_, begun.operation, begun.signature};
   }

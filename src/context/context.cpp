@@ -232,30 +232,49 @@ void Context::enter_in_turn(std::string_view operation) {
                        "process {} is a forked child of process {}, which made this communicator",
                        ::getpid(), parts_.process.pid());
   }
-  if (turn() == nullptr) {
+  const std::uint64_t begin_ns = trace_ == nullptr ? 0 : trace_->now_ns();
+  const bool one_thread = turn() == nullptr;
+  if (one_thread && (trace_ == nullptr || traced_call_.exchange(true, std::memory_order_relaxed))) {
     base::bad_argument(operation,
                        "one thread at a time uses a context; set QPMESH_THREADS=several, or give "
                        "each thread a context of its own: world.independent()",
                        "another call of this context is still running");
   }
-  if (turn()->is_mine()) {
+  if (!one_thread && turn()->is_mine()) {
     base::bad_argument(operation, "call it when that call has returned",
                        "a function that a call of this context runs has called it");
   }
-  waiter_.begin_turn();
+  if (!one_thread) waiter_.begin_turn();
+  if (trace_ != nullptr) trace_->begin(operation, begin_ns);
   if (!health_.abort_waits()) return;
   try {
     take_abort();
   } catch (...) {
-    waiter_.end_turn();
+    exit_in_turn();
     throw;
   }
+}
+
+void Context::exit_in_turn() noexcept {
+  if (trace_ != nullptr) trace_->end();
+  if (waiter_.turn() != nullptr) return waiter_.end_turn();
+  traced_call_.store(false, std::memory_order_relaxed);
+}
+
+void Context::admit_calls() {
+  if (!parts_.options.trace.empty())
+    trace_ = Trace::open(parts_.options.trace, rank(), *parts_.system, parts_.log);
+  operations_.tell(trace_.get());
+  always_in_use_ = trace_ != nullptr;
+  in_use_.store(always_in_use_, std::memory_order_relaxed);
+  admit_threads();
 }
 
 void Context::admit_threads() {
   const bool has_thread = parts_.options.progress_thread;
   if (parts_.options.threads == ThreadUse::one && !has_thread) return;
   waiter_.admit_threads();
+  always_in_use_ = true;
   in_use_.store(true, std::memory_order_relaxed);
   if (!has_thread) return;
   // It takes no signal: those are the program's.

@@ -23,6 +23,7 @@
 #include "context/call_history.hpp"
 #include "context/parts.hpp"
 #include "context/peer_health.hpp"
+#include "context/trace.hpp"
 #include "messaging/messaging.hpp"
 #include "progress/engine.hpp"
 #include "progress/wait.hpp"
@@ -129,13 +130,14 @@ class Context final : public messaging::Listener, public progress::Pollable {
   // goodbye, whatever handles there are.
   void finished(const CommunicatorState& communicator);
 
-  // It is made: several threads may call, if the options say so, and one of its own makes progress.
-  // Throws Error{no_resource}.
-  void admit_threads();
+  // It is made, and called from now on: by several threads, if the options say so, beside one of
+  // its own that makes progress, and its calls are traced. Throws Error{no_resource}.
+  void admit_calls();
+  Trace* trace() noexcept { return trace_.get(); }  // or nullptr
 
   // A call begins, and ends. Where one thread at a time may call, the call that finds another one
   // inside throws. Relaxed: it finds mistakes, it does not order memory. Where several threads may
-  // call it is always in use, and a call waits for its turn.
+  // call it is always in use, and a call waits for its turn; where calls are traced it is, too.
   void enter(std::string_view operation) {
     if (is_inherited() || in_use_.load(std::memory_order_relaxed)) [[unlikely]]
       return enter_in_turn(operation);
@@ -144,8 +146,8 @@ class Context final : public messaging::Listener, public progress::Pollable {
     in_use_.store(true, std::memory_order_relaxed);
   }
   void exit() noexcept {
-    if (waiter_.turn() != nullptr) [[unlikely]]
-      return waiter_.end_turn();
+    if (always_in_use_) [[unlikely]]
+      return exit_in_turn();
     in_use_.store(false, std::memory_order_relaxed);
   }
   // For what is done to the context outside of a call. nullptr: one thread at a time may call, or
@@ -168,6 +170,8 @@ class Context final : public messaging::Listener, public progress::Pollable {
   std::optional<std::uint64_t> take_left_slab() noexcept;
   void tell_what_is_known(CommunicatorState& communicator);
   void enter_in_turn(std::string_view operation);
+  void exit_in_turn() noexcept;
+  void admit_threads();
   void make_progress() noexcept;    // the progress thread
   void dismiss_threads() noexcept;  // none but the caller's is left
 
@@ -203,6 +207,9 @@ class Context final : public messaging::Listener, public progress::Pollable {
   std::size_t next_left_node_ = 0;                // to be looked at
   std::list<progress::TaskOperation> callbacks_;  // of requests; those that were called, too
   std::atomic<bool> in_use_{false};
+  bool always_in_use_ = false;
+  std::atomic<bool> traced_call_{false};  // one is inside, where one thread at a time may call
+  std::unique_ptr<Trace> trace_;
   std::thread progress_thread_;
   bool progress_ends_ = false;  // of the thread's; read and written in a turn
   std::mutex control_mutex_;    // abort() comes from any thread; nothing on the hot path takes it

@@ -103,9 +103,14 @@ bool is_told(const RequestState& state) {
 template <class End>
 Status tell(RequestState& state, End&& end) {
   try {
-    return end();
+    const Status status = end();
+    state.told();
+    return status;
   } catch (...) {
-    if (state.settled) state.error = std::current_exception();
+    if (state.settled) {
+      state.error = std::current_exception();
+      state.told();
+    }
     throw;
   }
 }
@@ -129,7 +134,10 @@ Status Request::wait() {
   if (state_ == nullptr) return {};
   if (is_told(*state_)) return state_->status;
   const CallScope scope{context_of(*state_), state_->operation};
-  if (calls::settle_if_well(*state_)) return state_->status;
+  if (calls::settle_if_well(*state_)) {
+    state_->told();
+    return state_->status;
+  }
   return tell(*state_, [&] { return calls::finish_waiting(*state_); });
 }
 
@@ -204,7 +212,11 @@ void wait_all(std::span<Request> requests) {
       continue;
     }
     try {
-      if (is_told(*state) || calls::settle_if_well(*state)) continue;
+      if (is_told(*state)) continue;
+      if (calls::settle_if_well(*state)) {
+        state->told();
+        continue;
+      }
       tell(*state,
            [&] { return calls::finish_waiting(*state, contexts.beside(context_of(*state))); });
     } catch (...) {  // an Error, or what a user's reduction threw

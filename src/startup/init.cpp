@@ -267,7 +267,7 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
   }
   auto world = std::make_shared<context::CommunicatorState>(std::move(context), id,
                                                             std::move(everybody), node_slabs);
-  world->context().admit_threads();
+  world->context().admit_calls();
   return world;
 }
 

@@ -80,9 +80,9 @@ TEST(option_table, has_a_row_for_every_field) {
   const auto& [transport, require, connect, connect_when, notification, init, handshake, operation,
                stall, arena, payload_ring, network_ring, register_min, rendezvous, cma,
                cooperative_copy, eager, unexpected_bytes, unexpected_messages, spin, device, rails,
-               gid_index, netdev, subnet, ports, encrypt, link_timeout, choice, algorithms, threads,
-               progress_thread, progress_core, log] = Options{};
-  const std::array<const void*, 34> fields{&transport,
+               gid_index, netdev, subnet, ports, encrypt, link_timeout, choice, algorithms, trace,
+               threads, progress_thread, progress_core, log] = Options{};
+  const std::array<const void*, 35> fields{&transport,
                                            &require,
                                            &connect,
                                            &connect_when,
@@ -112,6 +112,7 @@ TEST(option_table, has_a_row_for_every_field) {
                                            &link_timeout,
                                            &choice,
                                            &algorithms,
+                                           &trace,
                                            &threads,
                                            &progress_thread,
                                            &progress_core,

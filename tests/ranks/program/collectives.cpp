@@ -483,10 +483,21 @@ void all_ranks_predict_the_same(Communicator& world, Arguments) {
   for (std::size_t i = 0; i < all.size(); ++i) check_equal(all[i], mine[i % mine.size()]);
 }
 
+// For a trace of it.
+void one_rank_is_late(Communicator& world, Arguments) {
+  for (int i = 0; i < 3; ++i) {
+    if (world.rank() == 1) std::this_thread::sleep_for(20ms);
+    world.barrier();
+    int value = i;
+    world.broadcast(value, 0);
+  }
+}
+
 }  // namespace
 
 std::vector<Scenario> collective_scenarios() {
-  return {in_world("every_algorithm_of_every_collective", every_algorithm_of_every_collective),
+  return {in_world("one_rank_is_late", one_rank_is_late),
+          in_world("every_algorithm_of_every_collective", every_algorithm_of_every_collective),
           in_world("what_is_measured_changes_no_result", what_is_measured_changes_no_result),
           in_world("bursts_of_measured_calls", bursts_of_measured_calls),
           in_world("blocks_of_unequal_lengths", blocks_of_unequal_lengths),
