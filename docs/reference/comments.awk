@@ -7,15 +7,42 @@ function as_text(comment) {
   return comment
 }
 
-# A paragraph: a comment, then declarations. As a group, they share the comment; a type has it for itself.
-function put_paragraph(   i, is_group) {
-  is_group = comment_lines > 0 && line_count > comment_lines + 1 && braces == 0 && !is_type
+# A paragraph: comments, each with declarations below it. As a group, they share the comment; a type has it for itself. The _async
+# form of a call has words of its own where it has no comment.
+function put_paragraph(   i, depth, begin, commented, name, is_open, groups) {
+  groups = braces == 0 && !is_type
+  begin = depth = commented = is_open = 0
   for (i = 1; i <= line_count; ++i) {
-    print lines[i]
-    if (i == comment_lines && is_group) print "///@{"
+    if (depth == 0 && lines[i] ~ /^ *\/\/\/ /) { commented = 1; continue }
+    if (!begin) begin = i
+    if (!commented && depth == 0 && match(lines[i], /^ *(QPMESH_API )?(Request|int) [a-z_]+_async\(/)) {
+      name = substr(lines[i], RSTART, RLENGTH)
+      sub(/^ *(QPMESH_API )?(Request|int) /, "", name)
+      sub(/_async\($/, "", name)
+      own_words[begin] = "/// Starts what " name "() does, and returns at once. Its request is done when " name \
+        "() would have returned; what that reads and writes belongs to the request until then."
+    }
+    depth += depth_of(lines[i])
+    if (depth == 0 && lines[i] ~ /[;}] *(\/\/\/<.*)?$/) begin = commented = 0
   }
-  if (is_group) print "///@}"
+  depth = 0
+  for (i = 1; i <= line_count; ++i) {
+    if (groups && is_open && depth == 0 && lines[i] ~ /^ *\/\/\/ /) { print "///@}"; is_open = 0 }
+    if (i in own_words) print own_words[i]
+    print lines[i]
+    if (depth == 0 && lines[i] ~ /^ *\/\/\/ /) {
+      if (groups && lines[i + 1] !~ /^ *\/\/\/ /) { print "///@{"; is_open = 1 }
+      continue
+    }
+    depth += depth_of(lines[i])
+  }
+  if (is_open) print "///@}"
+  delete own_words
   line_count = comment_lines = braces = is_type = 0
+}
+function depth_of(line) {
+  sub(/ \/\/.*/, "", line)
+  return gsub(/[{(]/, "", line) - gsub(/[})]/, "", line)
 }
 
 /^#pragma once/ { put_paragraph(); in_body = 1; print; next }

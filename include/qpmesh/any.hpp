@@ -66,8 +66,10 @@ struct AnyConstElements : detail::ConstElements {
 
 // The same, to be written.
 struct AnyElements : detail::Elements {
+  // Of a type.
   constexpr AnyElements(void* from, std::size_t count, ElementType of) noexcept
       : Elements{from, count, bytes_of(of), of} {}
+  // Of so many bytes each.
   constexpr AnyElements(void* from, std::size_t count, std::size_t bytes_each) noexcept
       : Elements{from, count, bytes_each, ElementType::none} {}
 };

@@ -14,8 +14,8 @@ namespace qpmesh {
 // Of a step along one dimension: from whom something comes, and to whom something goes, when
 // everybody passes on to the next one. no_rank beyond an open border, which all messages take.
 struct Neighbours {
-  int from = no_rank;
-  int to = no_rank;
+  int from = no_rank;  // sends to this rank
+  int to = no_rank;    // receives from it
 };
 
 // The last coordinate runs fastest: rank 1 is at (0, …, 0, 1), as MPI_Cart_create (MPI 4.1, section
@@ -28,8 +28,9 @@ class QPMESH_API Grid {
   // empty: none. Error{bad_argument}.
   Grid(const Communicator& ranks, std::vector<int> lengths, std::vector<bool> periodic = {});
 
+  // Of each dimension.
   const std::vector<int>& lengths() const noexcept { return lengths_; }
-  bool is_periodic(int dimension) const;
+  bool is_periodic(int dimension) const;  // are its ends neighbours?
   // Of this rank, or of that one.
   std::vector<int> coordinates() const { return coordinates(rank_); }
   std::vector<int> coordinates(int rank) const;

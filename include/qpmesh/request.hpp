@@ -51,8 +51,10 @@ struct Tags {
 // nothing is said, Options::operation_timeout_ms.
 class TimeLimit {
  public:
+  // The longest duration: a year.
   static constexpr std::chrono::milliseconds max = std::chrono::hours{365 * 24};
 
+  // That of the options; or this duration; or none.
   constexpr TimeLimit() noexcept = default;
   template <class Rep, class Period>
   // NOLINTNEXTLINE(google-explicit-constructor): a duration alone is a limit
@@ -89,11 +91,12 @@ class TimeLimit {
 
   std::int64_t ms_ = of_options;
 };
+// A call without a limit.
 inline constexpr TimeLimit no_limit = TimeLimit::none();
 
 // How one call is made: the trailing argument of every call.
 struct CallOptions {
-  TimeLimit timeout{};
+  TimeLimit timeout{};  // of the call, or of its request
   // Collectives: which one runs, the same on every rank; empty: Options::algorithms, else the one
   // that is measured, or predicted, to be fastest. Unknown names, and those that do not
   // apply, are Error{bad_argument}. Read during the call only.
