@@ -11,7 +11,7 @@ packages_test=(mpich libseccomp-dev util-linux procps  # Hydra, the trap for sys
                openssh-client openssh-server                               # qpmesh-run --hosts
                python3 python3-mpi4py python3-numpy)                       # pages: their code, their links, programs side by side
 packages_lint=(clang-format-16 clang-tidy-14 lintian)
-packages_docs=(doxygen)
+packages_docs=(doxygen python3-markdown python3-pygments)
 packages_arm64=(g++-aarch64-linux-gnu qemu-user)
 
 say() { printf '== %s\n' "$*"; }

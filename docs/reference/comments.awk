@@ -10,6 +10,13 @@ function as_text(comment) {
 # A paragraph: comments, each with declarations below it. As a group, they share the comment; a type has it for itself. The _async
 # form of a call has words of its own where it has no comment.
 function put_paragraph(   i, depth, begin, commented, name, is_open, groups) {
+  if (comment_lines > 0 && comment_lines == line_count && class) {
+    # What is said of all that follows belongs to the class, under the heading of its part.
+    print "/// @class " class
+    print "  /// @class " class
+    if (heading != "") print "  /// @par " heading
+    heading = ""
+  }
   groups = braces == 0 && !is_type
   begin = depth = commented = is_open = 0
   for (i = 1; i <= line_count; ++i) {
@@ -54,13 +61,24 @@ function depth_of(line) {
 /^ *$|^ (public|private|protected):$/ { put_paragraph(); print; next }
 {
   line = $0
-  if (line ~ /^ *\/\/ ----/) line = ""
+  if (line ~ /^ *\/\/ ----/) {
+    heading = line
+    gsub(/^ *\/\/ ---- | ----$/, "", heading)
+    line = ""
+  }
   else if (line ~ /^ *\/\/ /) {
     sub(/\/\/ /, "/// ", line)
     line = as_text(line)
     if (comment_lines == line_count) ++comment_lines
   } else {
     if (line ~ /^ *(typedef )?(enum|struct|class) /) is_type = 1
+    if (line ~ /^};/) class = ""
+    if (match(line, /^(class|struct) ([a-zA-Z_]+\]* )*[A-Z][A-Za-z]*( final)?( : .*)? \{/)) {
+      class = line
+      sub(/( final)?( : .*)? \{.*/, "", class)
+      sub(/.* /, "", class)
+      class = "qpmesh::" class
+    }
     bare = line
     sub(/ \/\/ .*/, "", bare)
     braces += gsub(/[{(]/, "", bare) - gsub(/[})]/, "", bare)
