@@ -32,7 +32,7 @@ pre { background: var(--soft); border: 1px solid var(--line); border-radius: 6px
 pre code { background: none; padding: 0; overflow-wrap: normal }
 .table { overflow-x: auto } table { border-collapse: collapse; margin: .6rem 0 }
 th, td { border: 1px solid var(--line); padding: .3rem .6rem; text-align: left; vertical-align: top } th { background: var(--soft) }
-figure { margin: .8rem 0 } figcaption { font-size: .85rem } figure svg { width: 100%; max-width: 40rem; height: auto }
+figure { margin: .8rem 0 } figcaption { font-size: .85rem } img { max-width: 100% } figure svg { width: 100%; max-width: 40rem; height: auto }
 .k, .kt, .kd, .kr { color: #a0308c } .s, .s1, .s2, .cpf { color: #2a7d3f } .c1, .cm, .c { color: #7a828e; font-style: italic } .mi, .mf { color: #a0522d }
 @media (prefers-color-scheme: dark) { .k, .kt, .kd, .kr { color: #e08ad0 } .s, .s1, .s2, .cpf { color: #8fd0a0 } .mi, .mf { color: #e0a080 } }
 @media (max-width: 40rem) { main { padding: .6rem .8rem } table { font-size: .88rem } th, td { padding: .25rem .4rem } }
@@ -113,6 +113,7 @@ def to_html(page, pages):
         return f'href="{up}{copy}"'
 
     body = re.sub(r'href="([^"]*)"', link, body)
+    body = re.sub(r'src="([^"]*)"', lambda match: link(match).replace("href=", "src="), body)
     body = re.sub(r"<table>.*?</table>", lambda table: plots_of(table.group(0)) + f'<div class="table">{table.group(0)}</div>', body, flags=re.S)
     title = re.search(r"<h1[^>]*>(.*?)</h1>", body, re.S)
     title = re.sub(r"<[^>]*>", "", title.group(1)) if title else page.stem
@@ -139,7 +140,7 @@ def dead_links(site):
     for page in sorted(site.rglob("*.html")):
         if "reference" in page.relative_to(site).parts[:1]:
             continue
-        for address in re.findall(r'href="([^"]*)"', page.read_text()):
+        for address in re.findall(r'(?:href|src)="([^"]*)"', page.read_text()):
             address, anchor = urldefrag(html.unescape(address))
             if re.match(r"[a-z]+:", address):
                 continue

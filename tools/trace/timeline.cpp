@@ -48,7 +48,8 @@ std::map<Call, std::vector<const Bar*>> calls_of(const Timeline& timeline) {
 }
 
 bool waits_for_all(std::string_view operation) {
-  constexpr std::array<std::string_view, 4> names{"barrier", "allreduce", "allgather", "alltoall"};
+  constexpr std::array<std::string_view, 5> names{"barrier", "allreduce", "allgather", "alltoall",
+                                                  "finish"};
   return std::ranges::find(names, operation) != names.end();
 }
 
@@ -321,7 +322,7 @@ std::string to_svg(const Timeline& timeline, const std::vector<Late>& late) {
       "\n"
       R"(<rect width="{0}" height="{1}" fill="white"/>)"
       "\n",
-      left + width + 20, height);
+      left + width + 40, height);
   double legend = left;
   for (const auto& [operation, hue] : hues) {
     text += fmt::format(

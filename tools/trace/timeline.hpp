@@ -55,8 +55,8 @@ struct Timeline {
 void read(Timeline& timeline, std::istream& file, const std::string& name);
 
 // Brings the clocks of all hosts to that of the first rank's. A rank leaves a collective that waits
-// for everybody (barrier, allreduce, allgather, alltoall) after all have come: each bounds how far
-// two clocks are apart, from both sides, and half of what is left is the error.
+// for everybody (barrier, allreduce, allgather, alltoall, finish) after all have come: each bounds
+// how far two clocks are apart, from both sides, and half of what is left is the error.
 void align(Timeline& timeline);
 
 // Of collectives that at least two ranks called, by lateness.
