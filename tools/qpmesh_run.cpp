@@ -27,9 +27,9 @@ namespace {
 using qpmesh::run::RunError;
 using qpmesh::run::usage_code;
 
-constexpr std::array<std::string_view, 10> options_with_value{
-    "-n",         "-np",   "--np",   "--grace-ms",   "--hosts",
-    "--hostfile", "--ssh", "--wdir", "--remote-run", "--hosts-timeout-ms"};
+constexpr std::array<std::string_view, 11> options_with_value{
+    "-n",    "-np",    "--np",         "--grace-ms",         "--hosts", "--hostfile",
+    "--ssh", "--wdir", "--remote-run", "--hosts-timeout-ms", "--states"};
 
 // Our options end at the first word that is neither an option nor its value, or at "--": the rest
 // is the program's.
@@ -113,9 +113,10 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 65536));
   auto* const list =
       app.add_option("--hosts", hosts.hosts, "on these hosts, with so many ranks on each: a:4,b:4");
-  app.add_option("--hostfile", hosts.hostfile,
-                 "the same from a file: a line for each host, as a:4 or a slots=4")
-      ->excludes(list);
+  auto* const file =
+      app.add_option("--hostfile", hosts.hostfile,
+                     "the same from a file: a line for each host, as a:4 or a slots=4")
+          ->excludes(list);
   app.add_option("--wdir", hosts.directory,
                  "the directory where ranks start; without it this one, on every host");
   app.add_option("--ssh", hosts.ssh,
@@ -129,6 +130,12 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::Range(1, 3'600'000));
   app.add_flag("--prefix", plan.prefix, "put \"[rank] \" before every line of output");
+  app.add_option("--states", plan.states_s,
+                 "says every so many seconds what the ranks of this host do: who is in which call "
+                 "for how long, and who is not; each call takes some tens of nanoseconds more")
+      ->excludes(list)
+      ->excludes(file)
+      ->check(CLI::Range(1, 86'400));
   app.add_flag("--keep-going", plan.keep_going, "a rank that fails ends no other");
   app.add_option(
          "--grace-ms", plan.grace_ms,

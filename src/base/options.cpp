@@ -229,10 +229,10 @@ std::string text_of(const OptionRow& row, const T& value) {
   }
 }
 
-// Read by the bootstrap, not options: who this rank is.
-constexpr std::array<std::string_view, 7> identity_names{
-    "QPMESH_RANK",       "QPMESH_SIZE",   "QPMESH_ROOT",       "QPMESH_JOB",
-    "QPMESH_LOCAL_SIZE", "QPMESH_SECRET", "QPMESH_SECRET_FILE"};
+// Not options: who this rank is, and what its launcher wants to know of it.
+constexpr std::array<std::string_view, 8> identity_names{
+    "QPMESH_RANK",       "QPMESH_SIZE",   "QPMESH_ROOT",        "QPMESH_JOB",
+    "QPMESH_LOCAL_SIZE", "QPMESH_SECRET", "QPMESH_SECRET_FILE", "QPMESH_STATES"};
 
 std::map<std::string, std::string> read_values(BlobView blob, int peer) {
   std::map<std::string, std::string> values;

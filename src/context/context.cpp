@@ -262,8 +262,8 @@ void Context::exit_in_turn() noexcept {
 }
 
 void Context::admit_calls() {
-  if (!parts_.options.trace.empty())
-    trace_ = Trace::open(parts_.options.trace, rank(), *parts_.system, parts_.log);
+  trace_ =
+      Trace::open(parts_.options.trace, parts_.state_place, rank(), *parts_.system, parts_.log);
   operations_.tell(trace_.get());
   always_in_use_ = trace_ != nullptr;
   in_use_.store(always_in_use_, std::memory_order_relaxed);

@@ -48,8 +48,9 @@ struct ContextParts {
   std::unique_ptr<base::ControlChannel> control;
   base::UniqueFd doorbell;  // eventfd, or none
   progress::WaitPolicy wait_policy;
-  bool own_core = false;  // this node has a core for each of its ranks
-  int spins_max = 0;      // of a short wait where it stands
+  std::string state_place{};  // where a launcher reads what this rank does; empty: nowhere
+  bool own_core = false;      // this node has a core for each of its ranks
+  int spins_max = 0;          // of a short wait where it stands
   // Of ranks on one node; the same on every rank.
   collectives::TopologyParams near{.shares_memory = true};
   // In rank order; nullptr: not of this node. Empty: memory is not shared. The transports own them.

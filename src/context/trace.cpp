@@ -59,10 +59,8 @@ void append_details(std::string& text, const TracedCall& call) {
   text += "}}";
 }
 
-}  // namespace
-
-std::unique_ptr<Trace> Trace::open(const std::string& path, int rank, const base::System& system,
-                                   const base::Log& log) {
+base::UniqueFd create(const std::string& path, int rank, const base::System& system,
+                      const base::Log& log) {
   static std::atomic<int> made = 0;
   const int ordinal = made.fetch_add(1, std::memory_order_relaxed) + 1;
   const std::string name = ordinal == 1 ? fmt::format("{}.{}.json", path, rank)
@@ -72,28 +70,43 @@ std::unique_ptr<Trace> Trace::open(const std::string& path, int rank, const base
   }))};
   if (!file) {
     log.warning("no trace: {} (QPMESH_TRACE) cannot be written: {}", name, std::strerror(errno));
-    return nullptr;
   }
+  return file;
+}
+
+}  // namespace
+
+std::unique_ptr<Trace> Trace::open(const std::string& path, const std::string& state_place,
+                                   int rank, const base::System& system, const base::Log& log) {
+  base::OwnRankState state{state_place};
+  base::UniqueFd file = path.empty() ? base::UniqueFd{} : create(path, rank, system, log);
+  if (!file && !state) return nullptr;
+  std::unique_ptr<Trace> trace{new Trace{std::move(file), std::move(state), rank, system, log}};
+  if (trace->file_) trace->write_header();
+  trace->tell({.begin_ns = trace->now_ns()});
+  return trace;
+}
+
+void Trace::write_header() noexcept {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
   const bool is_plain = std::ranges::all_of(
       std::string_view{host.data()}, [](char c) { return c >= ' ' && c != '"' && c != '\\'; });
-  std::unique_ptr<Trace> trace{new Trace{std::move(file), system, log}};
-  trace->write_all(fmt::format(
+  write_all(fmt::format(
       "[\n"
       R"({{"name":"process_name","ph":"M","pid":{0},"args":{{"name":"rank {0}","host":"{1}","process":{2}}}}})",
-      rank, is_plain ? host.data() : "unknown", ::getpid()));
-  trace->rank_ = rank;
-  return trace;
+      rank_, is_plain ? host.data() : "unknown", ::getpid()));
 }
 
-Trace::Trace(base::UniqueFd file, const base::System& system, const base::Log& log)
-    : file_{std::move(file)}, system_{system}, log_{log} {
-  records_.reserve(records_max);
+Trace::Trace(base::UniqueFd file, base::OwnRankState state, int rank, const base::System& system,
+             const base::Log& log)
+    : file_{std::move(file)}, state_{std::move(state)}, rank_{rank}, system_{system}, log_{log} {
+  if (file_) records_.reserve(records_max);
   written_ns_ = now_ns();
 }
 
 Trace::~Trace() {
+  if (!file_) return;
   write_out();
   write_all("\n]\n");
 }
@@ -108,6 +121,11 @@ void Trace::begin(std::string_view operation, std::uint64_t begin_ns) noexcept {
   Calls& own = calls_of_thread;
   if (own.count == Calls::max) return;
   own.calls[own.count++] = {this, {.begin_ns = begin_ns, .operation = operation}, nullptr};
+  tell(own.calls[own.count - 1].call);
+}
+
+void Trace::tell(const TracedCall& call) const noexcept {
+  state_.tell({.call = call.operation, .peer = call.peer, .since_ms = call.begin_ns / 1'000'000});
 }
 
 void Trace::end() noexcept {
@@ -116,7 +134,9 @@ void Trace::end() noexcept {
   if (call == nullptr) return;
   // What looks at a request goes by the name of what began it.
   if (!call->call.noted && call->call.operation.ends_with("_async")) call->call.operation = "wait";
-  add({call->call, now_ns(), thread_number()});
+  const std::uint64_t end_ns = now_ns();
+  add({call->call, end_ns, thread_number()});
+  tell({.begin_ns = end_ns});
   std::move(call + 1, own.calls.data() + own.count, call);
   --own.count;
 }
@@ -133,6 +153,7 @@ void Trace::note(const TracedCall& noted) noexcept {
     into->operation = operation;
     into->noted = true;
   }
+  if (noted.peer >= 0) tell(call->call);
 }
 
 void Trace::note_algorithm(std::string_view name) noexcept {
@@ -157,6 +178,7 @@ void Trace::end_request(const TracedCall& request) noexcept {
 }
 
 void Trace::add(const Record& record) noexcept {
+  if (!file_) return;
   records_.push_back(record);  // there is room: it was reserved
   if (records_.size() == records_max || record.end_ns - written_ns_ > second_ns) write_out();
 }

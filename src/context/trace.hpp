@@ -1,4 +1,5 @@
-// A timeline of this rank's calls, in a file for ui.perfetto.dev and qpmesh-trace (QPMESH_TRACE).
+// What others see of this rank's calls: a timeline, in a file for ui.perfetto.dev and qpmesh-trace
+// (QPMESH_TRACE), and what it does now, for qpmesh-run --states.
 //
 // A call costs two looks at the clock and a record in memory. Records go to the file when there are
 // many, when a second has passed, and at the end: a rank that is killed has lost what is younger
@@ -14,6 +15,7 @@
 
 #include "base/log.hpp"
 #include "base/owned.hpp"
+#include "base/rank_state.hpp"
 #include "base/system.hpp"
 
 namespace qpmesh::context {
@@ -35,10 +37,10 @@ struct TracedCall {
 // Its calls come from the thread whose turn it is, but for begin.
 class Trace {
  public:
-  // Writes path.RANK.json, and path.RANK.2.json for what this process's second init has made.
-  // nullptr: that cannot be written, and a warning says why.
-  static std::unique_ptr<Trace> open(const std::string& path, int rank, const base::System& system,
-                                     const base::Log& log);
+  // Writes path.RANK.json, and path.RANK.2.json for what this process's second init has made; where
+  // that cannot be written a warning says why. nullptr: nothing is written, nor told to a launcher.
+  static std::unique_ptr<Trace> open(const std::string& path, const std::string& state_place,
+                                     int rank, const base::System& system, const base::Log& log);
   ~Trace();
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
@@ -64,18 +66,23 @@ class Trace {
     long thread;  // 0: of a request
   };
 
-  Trace(base::UniqueFd file, const base::System& system, const base::Log& log);
+  Trace(base::UniqueFd file, base::OwnRankState state, int rank, const base::System& system,
+        const base::Log& log);
+  void write_header() noexcept;
   void add(const Record& record) noexcept;
   void write_out() noexcept;
   void write_all(std::string_view text) noexcept;
 
-  base::UniqueFd file_;  // none: it could not be written
+  void tell(const TracedCall& call) const noexcept;
+
+  base::UniqueFd file_;  // none: it is not asked for, or could not be written
+  base::OwnRankState state_;
+  int rank_;
   const base::System& system_;
   const base::Log& log_;
   std::vector<Record> records_{};
   std::uint64_t written_ns_ = 0;  // when
   std::uint64_t requests_ = 0;    // that have ended
-  int rank_ = 0;
 };
 
 }  // namespace qpmesh::context

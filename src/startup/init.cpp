@@ -207,6 +207,7 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
                               .control = std::move(meeting.control),
                               .doorbell = std::move(doorbell),
                               .wait_policy = {}};
+  parts.state_place = bootstrap::process_environment()("QPMESH_STATES").value_or("");
   Reach reach{options, parts.identities};
   NetworkLinks verbs = link_verbs(bootstrap, reach, parts, deadline);
   NetworkLinks tcp = link_tcp(bootstrap, reach, parts, layout, *slab_offset, deadline);

@@ -332,4 +332,10 @@ TEST(qpmesh_run, refuses_a_command_line_that_makes_no_sense) {
   }
 }
 
+TEST(qpmesh_run, says_what_ranks_do_that_say_nothing_themselves) {
+  Launch run{job({"-np", "2", "--states", "1"}, "[ $QPMESH_RANK = 0 ] || exit 0; sleep 1.5")};
+  EXPECT_EQ(run.wait(), 0);
+  EXPECT_EQ(run.errors(), "qpmesh-run: after 1 s: 1 ended (1), 1 starting (0)\n");
+}
+
 }  // namespace

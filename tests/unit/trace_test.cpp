@@ -203,6 +203,16 @@ TEST(a_traced_job, says_who_came_late) {
   }
 }
 
+TEST(the_launcher, says_who_is_in_which_call_and_who_is_not) {
+  const auto [code, output] =
+      run(fmt::format("{}/bin/qpmesh-run -np 3 --states 1 {} one_rank_is_late 1300",
+                      QPMESH_BINARY_DIR, QPMESH_RANK_PROGRAM));
+  EXPECT_EQ(code, 0) << output;
+  EXPECT_THAT(output, AllOf(HasSubstr("after 1 s: 2 in barrier (0, 2: "),
+                            HasSubstr(" s), 1 outside of calls (1: ")));
+  EXPECT_THAT(output, Not(HasSubstr("QPMESH_STATES")));
+}
+
 TEST(a_killed_rank, leaves_what_it_wrote_until_then) {
   Timeline timeline;
   read_text(timeline, header(3, "a") + call(3, "barrier", 1, 10, 20) + ",\n{\"name\":\"barr");

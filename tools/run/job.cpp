@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <optional>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "tools/run/end_notices.hpp"
 #include "tools/run/guardian.hpp"
 #include "tools/run/prefixed_output.hpp"
+#include "tools/run/states.hpp"
 #include "tools/run/terminal.hpp"
 #include "tools/run/wire.hpp"
 
@@ -46,6 +48,12 @@ class Job {
 
   void start() {
     guardian_.emplace();
+    if (plan_.states_s > 0) {
+      states_.emplace(plan_.local_size);
+      plan_.states_variable = [this](int index) { return states_->variable(index); };
+      begin_ = system_.now();
+      next_states_ = begin_ + std::chrono::seconds{plan_.states_s};
+    }
     for (int i = 0; i < plan_.local_size; ++i) {
       const int rank = plan_.first_rank + i;
       RankProcess& process = ranks_.emplace_back(start_rank(plan_, rank, *guardian_));
@@ -65,6 +73,7 @@ class Job {
       notices_.step();
       hear_of_other_hosts();
       look_at_ranks();
+      if (states_ && system_.now() >= next_states_) say_states();
       if (ending_ != Ending::not_yet && system_.now() >= next_step_) end_the_rest();
     }
     output_.finish();
@@ -101,7 +110,25 @@ class Job {
     if (plan_.courier >= 0)
       polled_.push_back({.fd = plan_.courier, .events = POLLIN, .revents = 0});
     const bool timed = ending_ == Ending::waiting || ending_ == Ending::asked;
-    ::poll(polled_.data(), polled_.size(), timed ? base::remaining_ms(system_, next_step_) : -1);
+    int limit_ms = timed ? base::remaining_ms(system_, next_step_) : -1;
+    if (states_) {
+      const int states_ms = base::remaining_ms(system_, next_states_);
+      limit_ms = limit_ms < 0 ? states_ms : std::min(limit_ms, states_ms);
+    }
+    ::poll(polled_.data(), polled_.size(), limit_ms);
+  }
+
+  void say_states() {
+    std::vector<SeenRank> seen;
+    for (std::size_t i = 0; i < ranks_.size(); ++i)
+      seen.push_back({ranks_[i].rank, ranks_[i].ended, states_->word(static_cast<int>(i))});
+    const Deadline now = system_.now();
+    const auto ms = [](auto duration) {
+      return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+    };
+    say(fmt::format("after {:.0f} s: {}", static_cast<double>(ms(now - begin_)) / 1e3,
+                    describe(seen, static_cast<std::uint64_t>(ms(now.time_since_epoch())))));
+    next_states_ = now + std::chrono::seconds{plan_.states_s};
   }
 
   void take_notice_of_signals() {
@@ -221,6 +248,9 @@ class Job {
     enter(ask ? Ending::asked : Ending::forced);
   }
 
+  std::optional<States> states_;  // if it is asked for
+  Deadline begin_{};
+  Deadline next_states_{};
   JobPlan plan_;
   base::System system_;
   base::UniqueFd signals_;

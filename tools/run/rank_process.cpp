@@ -23,11 +23,11 @@ namespace {
 
 // Another launcher's word on who we are would be believed by a rank, or by an MPI that it uses.
 constexpr std::array<std::string_view, 3> foreign_prefixes{"OMPI_", "PMI_", "PMIX_"};
-constexpr std::array<std::string_view, 16> foreign_names{
-    "SLURM_PROCID", "SLURM_LOCALID",     "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
-    "RANK",         "WORLD_SIZE",        "LOCAL_RANK",      "LOCAL_WORLD_SIZE",
-    "GROUP_RANK",   "MASTER_ADDR",       "MASTER_PORT",     "QPMESH_RANK",
-    "QPMESH_SIZE",  "QPMESH_LOCAL_SIZE", "QPMESH_JOB",      "QPMESH_SSH"};
+constexpr std::array<std::string_view, 17> foreign_names{
+    "SLURM_PROCID", "SLURM_LOCALID", "MPI_LOCALRANKID",  "MPI_LOCALNRANKS",   "RANK",
+    "WORLD_SIZE",   "LOCAL_RANK",    "LOCAL_WORLD_SIZE", "GROUP_RANK",        "MASTER_ADDR",
+    "MASTER_PORT",  "QPMESH_RANK",   "QPMESH_SIZE",      "QPMESH_LOCAL_SIZE", "QPMESH_JOB",
+    "QPMESH_SSH",   "QPMESH_STATES"};
 
 // In the child, between fork and exec. Answers with the errno of what failed, if it returns at all.
 int become_rank(const JobPlan& plan, int rank, const Guardian& guardian, pid_t launcher, int output,
@@ -78,6 +78,7 @@ std::vector<std::string> rank_environment(const char* const* environment, const 
   result.push_back(fmt::format("QPMESH_JOB={}", plan.job));
   if (!plan.root.empty()) result.push_back(fmt::format("QPMESH_ROOT={}", plan.root));
   if (!plan.secret.empty()) result.push_back(fmt::format("QPMESH_SECRET={}", plan.secret));
+  if (plan.states_variable) result.push_back(plan.states_variable(rank - plan.first_rank));
   return result;
 }
 

@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include <cstdint>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -22,11 +24,13 @@ struct JobPlan {
   bool prefix = false;
   bool keep_going = false;
   int grace_ms = 2000;
-  std::string job;         // random; the same for every rank
-  std::string root;        // where ranks of several hosts meet; empty: one host
-  std::string secret;      // by which these know each other; empty: as without qpmesh-run
-  sigset_t signal_mask{};  // what qpmesh-run was started with; the ranks get it back
-  int courier = -1;        // the socket of a job that another host started (wire.hpp); -1: none
+  std::string job;            // random; the same for every rank
+  std::string root;           // where ranks of several hosts meet; empty: one host
+  std::string secret;         // by which these know each other; empty: as without qpmesh-run
+  sigset_t signal_mask{};     // what qpmesh-run was started with; the ranks get it back
+  std::int64_t states_s = 0;  // so often it is said what ranks do; 0: never
+  std::function<std::string(int)> states_variable{};  // of a rank; empty: none
+  int courier = -1;  // the socket of a job that another host started (wire.hpp); -1: none
 };
 
 inline constexpr int usage_code = 2;

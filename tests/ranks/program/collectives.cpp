@@ -483,10 +483,11 @@ void all_ranks_predict_the_same(Communicator& world, Arguments) {
   for (std::size_t i = 0; i < all.size(); ++i) check_equal(all[i], mine[i % mine.size()]);
 }
 
-// For a trace of it.
-void one_rank_is_late(Communicator& world, Arguments) {
+// For who looks from outside. How late, in ms; otherwise 20.
+void one_rank_is_late(Communicator& world, Arguments arguments) {
+  const std::chrono::milliseconds late{arguments.empty() ? 20 : std::stoi(arguments[0])};
   for (int i = 0; i < 3; ++i) {
-    if (world.rank() == 1) std::this_thread::sleep_for(20ms);
+    if (world.rank() == 1) std::this_thread::sleep_for(late);
     world.barrier();
     int value = i;
     world.broadcast(value, 0);
