@@ -344,9 +344,10 @@ class Linking {
     const Placement seen = test_placement(*parts_.system, endpoint_of(first()));
     parts_.log.info(
         "self-test of {}: {} records, {} seen in part, {} out of order, {} overtook their "
-        "payload{}{}",
+        "payload; polled {} ns, immediate {} ns{}{}",
         first().ports[at(parts_.rank)].device, seen.records, seen.partial, seen.out_of_order,
-        seen.overtaken, seen.failure.empty() ? "" : "; ", seen.failure);
+        seen.overtaken, seen.polled_ns, seen.immediate_ns, seen.failure.empty() ? "" : "; ",
+        seen.failure);
     return encode(seen);
   }
 
@@ -355,8 +356,10 @@ class Linking {
     if (first().peers.empty()) return;
     const int rank = tester();
     VerbsTransport& transport = *first().transport;
-    transport.rely_on(
-        judge_placement(transport.relied_on(), decode_placement(tests[at(rank)], rank)));
+    const Placement seen = decode_placement(tests[at(rank)], rank);
+    const Notifications allowed = judge_placement(transport.relied_on(), seen);
+    const bool is_free = parts_.options.notification == NotificationChoice::automatic;
+    transport.rely_on(is_free ? prefer_sooner(allowed, seen) : allowed);
   }
 
   Notifications notifications(Notifications by_device) const {

@@ -48,5 +48,37 @@ TEST(placement, that_could_not_be_watched_is_not_vouched_for) {
   EXPECT_FALSE(judge_placement(polled, nothing).bytes_in_order);
 }
 
+Placement timed(std::uint32_t polled_ns, std::uint32_t immediate_ns) {
+  Placement seen = clean(false);
+  seen.polled_ns = polled_ns;
+  seen.immediate_ns = immediate_ns;
+  return seen;
+}
+
+TEST(placement, whose_immediates_come_clearly_sooner_has_immediates) {
+  const Notifications found = prefer_sooner(polled, timed(1000, 899));
+  EXPECT_EQ(found.small, Notification::immediate);
+  EXPECT_EQ(found.medium, Notification::immediate);
+  EXPECT_EQ(found.reason, "self-test: immediates came sooner");
+}
+
+TEST(placement, whose_immediates_come_hardly_sooner_stays_polled) {
+  EXPECT_EQ(prefer_sooner(polled, timed(1000, 900)).small, Notification::poll);
+}
+
+TEST(placement, that_was_not_timed_stays_polled) {
+  EXPECT_EQ(prefer_sooner(polled, timed(0, 0)).small, Notification::poll);
+}
+
+TEST(placement, is_never_polled_because_that_is_sooner) {
+  EXPECT_EQ(prefer_sooner(immediate, timed(1, 1000)).small, Notification::immediate);
+}
+
+TEST(placement, that_was_timed_says_so_to_other_ranks) {
+  const Placement told = decode_placement(encode(timed(12, 34)), 0);
+  EXPECT_EQ(told.polled_ns, 12U);
+  EXPECT_EQ(told.immediate_ns, 34U);
+}
+
 }  // namespace
 }  // namespace qpmesh::transport::verbs

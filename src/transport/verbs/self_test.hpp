@@ -1,5 +1,6 @@
 // What a receiver on this device really sees of writes: a few records to ourselves, watched while
-// they land. It may take away what the device is believed to keep, never add to it.
+// they land. It may take away what the device is believed to keep, never add to it. And how soon a
+// receiver knows of a record, by looking at memory and by an immediate.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,10 @@ struct Placement {
   std::uint32_t out_of_order = 0;  // whose last word was seen before an earlier one
   std::uint32_t overtaken = 0;     // that were whole before the payload written ahead of them
   bool vouched_in_order = false;   // ibv_query_qp_data_in_order
-  std::string failure;             // why it could not be tried; empty: it could
+  // From posting a record until its receiver knows of it, medians; 0: not timed.
+  std::uint32_t polled_ns = 0;
+  std::uint32_t immediate_ns = 0;
+  std::string failure;  // why it could not be tried; empty: it could
 };
 
 // Takes a few milliseconds; never longer than a fraction of a second, whatever the device does.
@@ -33,5 +37,8 @@ Placement decode_placement(BlobView bytes, int rank);
 // What is left to rely on.
 selection::Notifications judge_placement(selection::Notifications believed,
                                          const Placement& seen) noexcept;
+// Of two ways that are both right the one that was clearly sooner: immediates are always right.
+selection::Notifications prefer_sooner(selection::Notifications allowed,
+                                       const Placement& seen) noexcept;
 
 }  // namespace qpmesh::transport::verbs
