@@ -15,6 +15,8 @@ namespace context {
 class Allocation;
 }
 
+class Communicator;
+
 namespace detail {
 
 QPMESH_API const void* view_of(const context::Allocation* allocation, int rank);
@@ -34,8 +36,6 @@ class Buffer {
 
   // Empty; allocate makes the others.
   Buffer() noexcept = default;
-  Buffer(std::shared_ptr<context::Allocation> allocation, T* data, std::size_t count) noexcept
-      : allocation_{std::move(allocation)}, data_{data}, count_{count} {}
 
   // The memory. A Buffer is a handle: const or not, its elements can be written.
   T* data() const noexcept { return data_; }
@@ -52,6 +52,11 @@ class Buffer {
   }
 
  private:
+  friend class Communicator;
+
+  Buffer(std::shared_ptr<context::Allocation> allocation, T* data, std::size_t count) noexcept
+      : allocation_{std::move(allocation)}, data_{data}, count_{count} {}
+
   std::shared_ptr<context::Allocation> allocation_;
   T* data_ = nullptr;
   std::size_t count_ = 0;

@@ -31,8 +31,6 @@
 #include "qpmesh/reduction.hpp"
 #include "qpmesh/request.hpp"
 
-struct qpmesh_communicator;
-
 namespace qpmesh {
 
 inline constexpr int no_color = -1;  // split: this rank joins no group
@@ -524,13 +522,10 @@ class QPMESH_API Communicator {
   // throw Error{aborted} with the reason.
   void abort(std::string_view reason) noexcept;
 
-  // The library's own.
-  explicit Communicator(std::shared_ptr<context::CommunicatorState> state) noexcept;
-  const std::shared_ptr<context::CommunicatorState>& state() const noexcept { return state_; }
-
  private:
-  friend struct ::qpmesh_communicator;  // the face for C
-  friend class Prepared;
+  friend struct detail::Access;
+
+  explicit Communicator(std::shared_ptr<context::CommunicatorState> state) noexcept;
 
   template <class S>
   static std::size_t count_of(const S& data) {

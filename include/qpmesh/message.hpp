@@ -11,8 +11,6 @@
 #include "qpmesh/export.h"
 #include "qpmesh/request.hpp"
 
-struct qpmesh_message;
-
 namespace qpmesh {
 
 namespace calls {
@@ -23,8 +21,7 @@ struct MatchedMessage;
 // Move-only. What was not received when it goes is first in line again.
 class [[nodiscard]] QPMESH_API Message {
  public:
-  // For match. What was moved from can only be assigned to and destroyed.
-  explicit Message(std::unique_ptr<calls::MatchedMessage> message) noexcept;
+  // What was moved from can only be assigned to and destroyed.
   Message(Message&& other) noexcept;
   Message& operator=(Message&& other) noexcept;
   ~Message();
@@ -51,7 +48,9 @@ class [[nodiscard]] QPMESH_API Message {
   }
 
  private:
-  friend struct ::qpmesh_message;  // the face for C
+  friend struct detail::Access;
+
+  explicit Message(std::unique_ptr<calls::MatchedMessage>&& message) noexcept;
 
   std::size_t count_of(std::size_t element_bytes) const;
   Status receive_elements(const detail::Elements& data, const CallOptions& options);

@@ -20,8 +20,7 @@ struct PreparedOperation;
 // copied. Move-only. Its destructor is that of its Request.
 class [[nodiscard]] QPMESH_API Prepared {
  public:
-  // For prepare_… What was moved from can only be assigned to and destroyed.
-  explicit Prepared(std::unique_ptr<calls::PreparedOperation> operation) noexcept;
+  // What was moved from can only be assigned to and destroyed.
   Prepared(Prepared&& other) noexcept;
   Prepared& operator=(Prepared&& other) noexcept;
   ~Prepared();
@@ -37,6 +36,10 @@ class [[nodiscard]] QPMESH_API Prepared {
   Request& request() noexcept;
 
  private:
+  friend struct detail::Access;
+
+  explicit Prepared(std::unique_ptr<calls::PreparedOperation>&& operation) noexcept;
+
   std::unique_ptr<calls::PreparedOperation> operation_;
 };
 

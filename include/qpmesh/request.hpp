@@ -20,6 +20,9 @@ namespace qpmesh {
 namespace calls {
 struct RequestState;
 }
+namespace detail {
+struct Access;
+}
 
 inline constexpr int any_source = -1;  // receive, probe: whoever sends
 inline constexpr int any_tag = -1;     // receive, probe: whatever the tag
@@ -122,13 +125,6 @@ class [[nodiscard]] QPMESH_API Request {
  public:
   // Done already; calls make the others.
   Request() noexcept = default;
-  explicit Request(calls::RequestState* state) noexcept : state_{state} {}
-  // What was over before there was anything to remember of it.
-  static Request ended() noexcept {
-    Request request;
-    request.untold_ = true;
-    return request;
-  }
   Request(Request&& other) noexcept
       : state_{std::exchange(other.state_, nullptr)},
         untold_{std::exchange(other.untold_, false)} {}
@@ -169,16 +165,16 @@ class [[nodiscard]] QPMESH_API Request {
   // Started, and neither test() nor wait() has told its end.
   bool is_in_flight() const noexcept;
 
-  // For wait_any and tests: the request's operation, and whether there is none any more, but its
-  // end is still to be told.
-  calls::RequestState* state() const noexcept { return state_; }
-  bool untold() const noexcept { return untold_; }
-
  private:
+  friend struct detail::Access;
+
+  explicit Request(calls::RequestState* state, bool untold) noexcept
+      : state_{state}, untold_{untold} {}
+
   void release() noexcept;
 
   calls::RequestState* state_ = nullptr;
-  bool untold_ = false;
+  bool untold_ = false;  // it was over before there was anything to remember, and nobody knows yet
 };
 
 // All of these take requests of several contexts: each of them is progressed, whichever request is

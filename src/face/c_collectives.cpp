@@ -180,7 +180,7 @@ int run(qpmesh_communicator* world, std::string_view operation, const qpmesh_cal
     auto& own = required_world(world, operation);
     const Asked asked = read_blocking(call, operation);
     Description description{own, asked.user, operation};
-    own.run(describe(description), asked.options);
+    Access::run(own.communicator, describe(description), asked.options);
   });
 }
 

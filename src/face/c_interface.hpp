@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <new>
 #include <optional>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "calls/argument_checks.hpp"
+#include "face/access.hpp"
 #include "qpmesh/qpmesh.h"
 #include "qpmesh/qpmesh.hpp"
 
@@ -35,76 +35,20 @@ struct qpmesh_request {  // NOLINT(readability-identifier-naming): C's name
 
 struct qpmesh_message {  // NOLINT(readability-identifier-naming): C's name
   qpmesh::Message message;
-
-  // The calls of a message whose types were taken off already.
-  qpmesh::Status receive(const qpmesh::detail::Elements& data, const qpmesh::CallOptions& options) {
-    return message.receive_elements(data, options);
-  }
-  qpmesh::Request receive_async(const qpmesh::detail::Elements& data,
-                                const qpmesh::CallOptions& options) {
-    return message.receive_elements_async(data, options);
-  }
 };
 
 struct qpmesh_communicator {  // NOLINT(readability-identifier-naming): C's name
-  using Allocation = std::shared_ptr<qpmesh::context::Allocation>;
-
   explicit qpmesh_communicator(qpmesh::Communicator&& own) noexcept
       : communicator{std::move(own)} {}
 
   qpmesh::Communicator communicator;
-  std::unordered_map<const void*, Allocation> allocated{};
-
-  // The calls of a communicator whose types were taken off already.
-  void send(const qpmesh::detail::AnyMessage& what, const qpmesh::CallOptions& options) {
-    communicator.send_elements(what.sent, what.to, what.tags.sent, options);
-  }
-  qpmesh::Status receive(const qpmesh::detail::AnyMessage& what,
-                         const qpmesh::CallOptions& options) {
-    return communicator.receive_elements(what.received, what.from, what.tags.received, options);
-  }
-  qpmesh::Status sendrecv(const qpmesh::detail::AnyMessage& what,
-                          const qpmesh::CallOptions& options) {
-    return communicator.sendrecv_elements(what.sent, what.to, what.received, what.from, what.tags,
-                                          options);
-  }
-  void run(const qpmesh::detail::AnyCollective& what, const qpmesh::CallOptions& options) {
-    communicator.run_collective(what, options);
-  }
-  qpmesh::Request start(const qpmesh::detail::AnyMessage& what,
-                        const qpmesh::CallOptions& options) {
-    return communicator.start_message(what, options);
-  }
-  qpmesh::Request start(const qpmesh::detail::AnyCollective& what,
-                        const qpmesh::CallOptions& options) {
-    return communicator.start_collective(what, options);
-  }
-  static std::function<void(qpmesh::Communicator&&)> into(qpmesh_communicator*& made) {
-    made = nullptr;
-    return
-        [&made](qpmesh::Communicator&& group) { made = new qpmesh_communicator{std::move(group)}; };
-  }
-  qpmesh::Request split_async(qpmesh_communicator*& group, int color, int key,
-                              const qpmesh::CallOptions& options) {
-    return communicator.split_to(into(group), color, key, options);
-  }
-  qpmesh::Request duplicate_async(qpmesh_communicator*& copy, const qpmesh::CallOptions& options) {
-    return communicator.duplicate_to(into(copy), options);
-  }
-  qpmesh::Prepared prepare(const auto& what, const qpmesh::CallOptions& options) const {
-    return communicator.prepare(what, options);
-  }
-  std::pair<Allocation, void*> allocate(std::size_t bytes, const qpmesh::CallOptions& options) {
-    return communicator.allocate_bytes(bytes, 1, options);
-  }
-  std::pair<Allocation, void*> allocate_here(std::size_t bytes) {
-    return communicator.allocate_bytes_here(bytes, 1);
-  }
+  std::unordered_map<const void*, std::shared_ptr<qpmesh::context::Allocation>> allocated{};
 };
 
 namespace qpmesh::face {
 
 using calls::bad_argument;
+using detail::Access;
 
 // ---- errors ----
 
@@ -191,8 +135,9 @@ template <class What>
 void start(qpmesh_communicator& world, const What& what, const Asked& asked,
            qpmesh_request*& request) {
   auto own = std::make_unique<qpmesh_request>();
-  if (asked.prepared) own->prepared.emplace(world.prepare(what, asked.options));
-  else own->started = world.start(what, asked.options);
+  if (asked.prepared)
+    own->prepared.emplace(Access::prepare(world.communicator, what, asked.options));
+  else own->started = Access::start(world.communicator, what, asked.options);
   request = own.release();
 }
 

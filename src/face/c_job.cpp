@@ -106,21 +106,24 @@ int begin_group(qpmesh_communicator* world, std::string_view operation, const qp
     const Asked asked = read_call(call, operation);
     if (asked.prepared) bad_argument(operation, "begin it each time", "a group that is prepared");
     auto own = std::make_unique<qpmesh_request>();
-    own->started = begin(parent, made, asked.options);
+    made = nullptr;
+    const Access::Take take = [&made](Communicator&& own_group) {
+      made = new qpmesh_communicator{std::move(own_group)};
+    };
+    own->started = begin(parent.communicator, take, asked.options);
     begun = own.release();
   });
 }
 
 // Keeps what was allocated until it is freed, or its communicator goes.
-void keep(qpmesh_communicator& world, std::pair<qpmesh_communicator::Allocation, void*> made,
-          void*& data) {
-  const progress::HeldTurn turn{world.communicator.state()->context().turn()};
+void keep(qpmesh_communicator& world, Access::Allocated made, void*& data) {
+  const progress::HeldTurn turn{Access::state(world.communicator)->context().turn()};
   world.allocated.emplace(made.second, std::move(made.first));
   data = made.second;
 }
 
-qpmesh_communicator::Allocation& allocation_at(qpmesh_communicator& world, const void* data,
-                                               std::string_view operation) {
+std::shared_ptr<context::Allocation>& allocation_at(qpmesh_communicator& world, const void* data,
+                                                    std::string_view operation) {
   const auto found = world.allocated.find(data);
   if (found == world.allocated.end()) {
     bad_argument(operation, "give what qpmesh_allocate stored, of this communicator, once",
@@ -224,7 +227,8 @@ int qpmesh_allocate(qpmesh_communicator* world, size_t bytes, const qpmesh_call*
     auto& made = required(data, "data", "allocate");
     // Of no bytes it has an address of its own, too.
     keep(own,
-         own.allocate(std::max<std::size_t>(bytes, 1), read_blocking(call, "allocate").options),
+         Access::allocate(own.communicator, std::max<std::size_t>(bytes, 1),
+                          read_blocking(call, "allocate").options),
          made);
   });
 }
@@ -233,7 +237,7 @@ int qpmesh_allocate_here(qpmesh_communicator* world, size_t bytes, void** data) 
   return guarded("allocate_here", [&] {
     auto& own = required_world(world, "allocate_here");
     auto& made = required(data, "data", "allocate_here");
-    keep(own, own.allocate_here(std::max<std::size_t>(bytes, 1)), made);
+    keep(own, Access::allocate_here(own.communicator, std::max<std::size_t>(bytes, 1)), made);
   });
 }
 
@@ -241,7 +245,7 @@ int qpmesh_view_of(qpmesh_communicator* world, const void* data, int rank, const
   return guarded("view_of", [&] {
     auto& own = required_world(world, "view_of");
     auto& seen = required(view, "view", "view_of");
-    const progress::HeldTurn turn{own.communicator.state()->context().turn()};
+    const progress::HeldTurn turn{Access::state(own.communicator)->context().turn()};
     seen = detail::view_of(allocation_at(own, data, "view_of").get(), rank);
   });
 }
@@ -250,7 +254,7 @@ int qpmesh_free(qpmesh_communicator* world, void* data) {
   return guarded("free", [&] {
     if (data == nullptr) return;
     auto& own = required_world(world, "free");
-    const calls::CallScope scope{own.communicator.state()->context(), "free"};
+    const calls::CallScope scope{Access::state(own.communicator)->context(), "free"};
     allocation_at(own, data, "free");
     own.allocated.erase(data);
   });
@@ -268,18 +272,18 @@ int qpmesh_split(qpmesh_communicator* world, int color, int key, const qpmesh_ca
 
 int qpmesh_split_async(qpmesh_communicator* world, int color, int key, const qpmesh_call* call,
                        qpmesh_communicator** group, qpmesh_request** request) {
-  return begin_group(
-      world, "split_async", call, group, request,
-      [&](qpmesh_communicator& of, qpmesh_communicator*& made, const CallOptions& options) {
-        return of.split_async(made, color, key, options);
-      });
+  return begin_group(world, "split_async", call, group, request,
+                     [&](Communicator& of, const Access::Take& take, const CallOptions& options) {
+                       return Access::split(of, take, color, key, options);
+                     });
 }
 
 int qpmesh_duplicate_async(qpmesh_communicator* world, const qpmesh_call* call,
                            qpmesh_communicator** group, qpmesh_request** request) {
   return begin_group(world, "duplicate_async", call, group, request,
-                     [](qpmesh_communicator& of, qpmesh_communicator*& made,
-                        const CallOptions& options) { return of.duplicate_async(made, options); });
+                     [](Communicator& of, const Access::Take& take, const CallOptions& options) {
+                       return Access::duplicate(of, take, options);
+                     });
 }
 
 int qpmesh_split_node(qpmesh_communicator* world, const qpmesh_call* call,

@@ -39,14 +39,13 @@ class Row {
   // Their end was told, here.
   void tell_ended() {
     for (qpmesh_request* const handle : handles_)
-      if (handle != nullptr && handle->request().untold()) handle->request().test();
+      if (handle != nullptr && Access::has_untold_end(handle->request())) handle->request().test();
   }
 
  private:
   static Request stand_in(qpmesh_request* handle) noexcept {
     if (handle == nullptr) return Request{};
-    const Request& own = handle->request();
-    return own.untold() ? Request::ended() : Request{own.state()};
+    return Access::stand_in(handle->request());
   }
 
   struct Place {
@@ -229,9 +228,9 @@ int qpmesh_send(qpmesh_communicator* world, const void* data, size_t count, qpme
                 int destination, int tag, const qpmesh_call* call) {
   constexpr std::string_view operation = "send";
   return guarded(operation, [&] {
-    required_world(world, operation)
-        .send(a_send(data, count, type, destination, tag, operation),
-              read_blocking(call, operation).options);
+    Access::send(required_world(world, operation).communicator,
+                 a_send(data, count, type, destination, tag, operation),
+                 read_blocking(call, operation).options);
   });
 }
 
@@ -248,9 +247,9 @@ int qpmesh_receive(qpmesh_communicator* world, void* data, size_t count, qpmesh_
                    int tag, const qpmesh_call* call, qpmesh_status* status) {
   constexpr std::string_view operation = "receive";
   return guarded(operation, [&] {
-    store(status, required_world(world, operation)
-                      .receive(a_receive(data, count, type, from, tag, operation),
-                               read_blocking(call, operation).options));
+    store(status, Access::receive(required_world(world, operation).communicator,
+                                  a_receive(data, count, type, from, tag, operation),
+                                  read_blocking(call, operation).options));
   });
 }
 
@@ -272,8 +271,8 @@ int qpmesh_sendrecv(qpmesh_communicator* world, const void* sent, size_t sent_co
     const AnyMessage what = an_exchange(
         a_send(sent, sent_count, sent_type, to, sent_tag, operation),
         a_receive(received, received_count, received_type, from, received_tag, operation));
-    store(status,
-          required_world(world, operation).sendrecv(what, read_blocking(call, operation).options));
+    store(status, Access::sendrecv(required_world(world, operation).communicator, what,
+                                   read_blocking(call, operation).options));
   });
 }
 
@@ -336,9 +335,9 @@ int qpmesh_message_receive(qpmesh_message* message, void* data, size_t count, qp
                            const qpmesh_call* call, qpmesh_status* status) {
   constexpr std::string_view operation = "receive";
   return guarded(operation, [&] {
-    store(status, required(message, "message", operation)
-                      .receive(target(data, count, element_of(type, operation)),
-                               read_blocking(call, operation).options));
+    store(status, Access::receive(required(message, "message", operation).message,
+                                  target(data, count, element_of(type, operation)),
+                                  read_blocking(call, operation).options));
   });
 }
 
@@ -353,8 +352,8 @@ int qpmesh_message_receive_async(qpmesh_message* message, void* data, size_t cou
     if (asked.prepared)
       bad_argument(operation, "prepare qpmesh_receive_async", "a message is received once");
     auto own = std::make_unique<qpmesh_request>();
-    own->started =
-        matched.receive_async(target(data, count, element_of(type, operation)), asked.options);
+    own->started = Access::receive_async(
+        matched.message, target(data, count, element_of(type, operation)), asked.options);
     made = own.release();
   });
 }

@@ -120,11 +120,11 @@ std::vector<Candidate> Communicator::explain(Collective collective, std::size_t 
 }
 
 Communicator init(Bootstrap& bootstrap, const Options& options) {
-  return Communicator{startup::init_over(bootstrap, options)};
+  return Access::communicator(startup::init_over(bootstrap, options));
 }
 
 Communicator init(const Options& options) {
-  return Communicator{startup::init_from_environment(options)};
+  return Access::communicator(startup::init_from_environment(options));
 }
 
 Communicator init() { return init(Options::from_environment()); }

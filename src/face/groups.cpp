@@ -52,8 +52,8 @@ struct Splitting {
       context_ranks.push_back(parent->context_rank(rank));
       node_slabs.push_back(of(rank).node_slabs);
     }
-    take(Communicator{std::make_shared<CommunicatorState>(parent->context_pointer(), id,
-                                                          std::move(context_ranks), node_slabs)});
+    take(detail::Access::communicator(std::make_shared<CommunicatorState>(
+        parent->context_pointer(), id, std::move(context_ranks), node_slabs)));
   }
 };
 

@@ -9,6 +9,7 @@
 #include "calls/argument_checks.hpp"
 #include "calls/gather_values.hpp"
 #include "calls/pending_operation.hpp"
+#include "face/access.hpp"
 #include "qpmesh/arena_resource.hpp"
 #include "qpmesh/communicator.hpp"
 #include "topology/memory_left.hpp"
@@ -157,7 +158,7 @@ struct ArenaResource::Allocated {
 };
 
 ArenaResource::ArenaResource(const Communicator& communicator)
-    : allocated_{std::make_unique<Allocated>(communicator.state())} {}
+    : allocated_{std::make_unique<Allocated>(detail::Access::state(communicator))} {}
 ArenaResource::~ArenaResource() = default;
 
 void* ArenaResource::do_allocate(std::size_t bytes, std::size_t alignment) {

@@ -185,10 +185,10 @@ Request Communicator::send_elements_async(const ConstElements& data, int destina
                                           const CallOptions& options) {
   const CallScope scope{*state_, "send_async", options};
   if (destination == no_rank) [[unlikely]]
-    return check_alone(data, tag, false, "send_async"), Request::ended();
+    return check_alone(data, tag, false, "send_async"), Access::ended_request();
   const messaging::Outgoing message =
       outgoing(*state_, "send_async", data, destination, tag, options);
-  if (state_->context().messaging().send_at_once(message)) return Request::ended();
+  if (state_->context().messaging().send_at_once(message)) return Access::ended_request();
   return run_async(state_, "send_async", options, data.data, nullptr,
                    [&](PendingOperation& request) { start_send(request, message); });
 }
@@ -197,7 +197,7 @@ Request Communicator::receive_elements_async(const Elements& data, int source, i
                                              const CallOptions& options) {
   const CallScope scope{*state_, "receive_async", options};
   if (source == no_rank) [[unlikely]]
-    return check_alone(data, tag, true, "receive_async"), Request::ended();
+    return check_alone(data, tag, true, "receive_async"), Access::ended_request();
   return run_async(state_, "receive_async", options, nullptr, data.data,
                    [&](PendingOperation& request) {
                      set_receive(request, data, source, tag, options);
@@ -210,7 +210,7 @@ Request Communicator::sendrecv_elements_async(const ConstElements& sent, int to,
                                               const CallOptions& options) {
   const CallScope scope{*state_, "sendrecv_async", options};
   if (to == no_rank && from == no_rank)
-    return check_alone(sent, tags.sent, false, "sendrecv_async"), Request::ended();
+    return check_alone(sent, tags.sent, false, "sendrecv_async"), Access::ended_request();
   return run_async(state_, "sendrecv_async", options, sent.data, received.data,
                    [&](PendingOperation& request) {
                      start_both(request, sent, to, received, from, tags, options);
@@ -236,7 +236,8 @@ std::optional<Status> Communicator::try_probe(int source, int tag) {
   return find_message(*state_, pattern);
 }
 
-Message::Message(std::unique_ptr<MatchedMessage> message) noexcept : message_{std::move(message)} {}
+Message::Message(std::unique_ptr<MatchedMessage>&& message) noexcept
+    : message_{std::move(message)} {}
 Message::Message(Message&&) noexcept = default;
 Message& Message::operator=(Message&& other) noexcept {
   Message gone{std::move(message_)};  // what was not received goes back
@@ -268,8 +269,8 @@ void require_unreceived(const MatchedMessage& message, std::string_view operatio
 Message take_message(const std::shared_ptr<CommunicatorState>& state,
                      const messaging::ReceiveOperation& pattern) {
   const messaging::HeldMessage held = *state->context().messaging().hold(pattern);
-  return Message{std::make_unique<MatchedMessage>(
-      MatchedMessage{state, held, status_of(*state, held.envelope)})};
+  return Access::message(std::make_unique<MatchedMessage>(
+      MatchedMessage{state, held, status_of(*state, held.envelope)}));
 }
 
 }  // namespace
@@ -301,7 +302,7 @@ Status Message::receive_elements(const Elements& data, const CallOptions& option
 Request Message::receive_elements_async(const Elements& data, const CallOptions& options) {
   MatchedMessage& message = *message_;
   require_unreceived(message, "receive_async");
-  if (message.state == nullptr) return Request::ended();
+  if (message.state == nullptr) return Access::ended_request();
   // What does not fit is told at once, so that it stays ours.
   const messaging::Envelope& envelope = message.held.envelope;
   const std::uint32_t signature =
@@ -309,7 +310,7 @@ Request Message::receive_elements_async(const Elements& data, const CallOptions&
   if ((checked_bytes(data, "receive_async") < envelope.bytes && !options.head) ||
       !messaging::elements_agree(envelope.signature, signature)) {
     receive_elements(data, options);
-    return Request::ended();
+    return Access::ended_request();
   }
   const CallScope scope{*message.state, "receive_async", options};
   return run_async(
@@ -322,7 +323,7 @@ Request Message::receive_elements_async(const Elements& data, const CallOptions&
 
 Message Communicator::match(int source, int tag, const CallOptions& options) {
   const CallScope scope{*state_, "match", options};
-  if (source == no_rank) return Message{std::make_unique<MatchedMessage>()};
+  if (source == no_rank) return Access::message(std::make_unique<MatchedMessage>());
   const messaging::ReceiveOperation pattern = pattern_of(*state_, source, tag, "match");
   state_->wait_for_message(pattern, "match", state_->timeout_ms_of(options));
   state_->require_usable("match");
@@ -331,7 +332,7 @@ Message Communicator::match(int source, int tag, const CallOptions& options) {
 
 std::optional<Message> Communicator::try_match(int source, int tag) {
   const CallScope scope{*state_, "try_match", {}};
-  if (source == no_rank) return Message{std::make_unique<MatchedMessage>()};
+  if (source == no_rank) return Access::message(std::make_unique<MatchedMessage>());
   const messaging::ReceiveOperation pattern = pattern_of(*state_, source, tag, "try_match");
   if (!find_message(*state_, pattern)) {
     state_->context().waiter().look();

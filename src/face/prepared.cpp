@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "calls/argument_checks.hpp"
+#include "face/access.hpp"
 #include "qpmesh/communicator.hpp"
 
 namespace qpmesh {
@@ -30,12 +31,18 @@ struct OwnLayout {
 struct PreparedOperation {
   PreparedOperation(const Communicator& of, const detail::AnyMessage& what,
                     const CallOptions& given)
-      : communicator{of.state()}, algorithm{given.algorithm}, options{given}, message{what} {
+      : communicator{detail::Access::communicator(detail::Access::state(of))},
+        algorithm{given.algorithm},
+        options{given},
+        message{what} {
     options.algorithm = algorithm;
   }
   PreparedOperation(const Communicator& of, const detail::AnyCollective& what,
                     const CallOptions& given)
-      : communicator{of.state()}, algorithm{given.algorithm}, options{given}, collective{what} {
+      : communicator{detail::Access::communicator(detail::Access::state(of))},
+        algorithm{given.algorithm},
+        options{given},
+        collective{what} {
     options.algorithm = algorithm;
     if (what.in_layout != nullptr) collective->in_layout = &in_layout.emplace(*what.in_layout).view;
     if (what.out_layout != nullptr)
@@ -61,7 +68,7 @@ struct PreparedOperation {
 
 }  // namespace calls
 
-Prepared::Prepared(std::unique_ptr<calls::PreparedOperation> operation) noexcept
+Prepared::Prepared(std::unique_ptr<calls::PreparedOperation>&& operation) noexcept
     : operation_{std::move(operation)} {}
 Prepared::Prepared(Prepared&&) noexcept = default;
 Prepared& Prepared::operator=(Prepared&&) noexcept = default;
@@ -72,8 +79,8 @@ void Prepared::start() {
   if (own.request.is_in_flight()) {
     calls::bad_argument("start", "wait() for it first", "it has been started, and has not ended");
   }
-  own.request = own.message ? own.communicator.start_message(*own.message, own.options)
-                            : own.communicator.start_collective(*own.collective, own.options);
+  own.request = own.message ? detail::Access::start(own.communicator, *own.message, own.options)
+                            : detail::Access::start(own.communicator, *own.collective, own.options);
 }
 
 bool Prepared::test() { return operation_->request.test(); }
@@ -98,11 +105,11 @@ void wait_all(std::span<Prepared> operations) {
 }
 
 Prepared Communicator::prepare(const detail::AnyMessage& what, const CallOptions& options) const {
-  return Prepared{std::make_unique<calls::PreparedOperation>(*this, what, options)};
+  return detail::Access::prepared(std::make_unique<calls::PreparedOperation>(*this, what, options));
 }
 Prepared Communicator::prepare(const detail::AnyCollective& what,
                                const CallOptions& options) const {
-  return Prepared{std::make_unique<calls::PreparedOperation>(*this, what, options)};
+  return detail::Access::prepared(std::make_unique<calls::PreparedOperation>(*this, what, options));
 }
 
 Request Communicator::start_message(const detail::AnyMessage& what, const CallOptions& options) {

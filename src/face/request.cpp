@@ -9,12 +9,14 @@
 
 #include "calls/end_callback.hpp"
 #include "calls/pending_operation.hpp"
+#include "face/access.hpp"
 
 namespace qpmesh {
 
 using calls::CallScope;
 using calls::RequestState;
 using context::Context;
+using detail::Access;
 
 namespace {
 
@@ -30,7 +32,7 @@ class Contexts {
  public:
   Contexts(std::span<const Request> requests, std::string_view operation) {
     for (const Request& request : requests) {
-      if (request.is_in_flight()) add(context_of(*request.state()));
+      if (request.is_in_flight()) add(context_of(*Access::state(request)));
     }
     if (first_ == nullptr) return;
     if (!more_.empty()) sort();
@@ -90,7 +92,8 @@ class Contexts {
 };
 
 bool has_ended_untold(const Request& request) {
-  return request.untold() || (request.is_in_flight() && request.state()->done());
+  return Access::has_untold_end(request) ||
+         (request.is_in_flight() && Access::state(request)->done());
 }
 
 // Was its end told? If that was an error it is told again.
@@ -206,7 +209,7 @@ void wait_all(std::span<Request> requests) {
   Contexts contexts{requests, "wait_all"};
   std::exception_ptr first;
   for (Request& request : requests) {
-    RequestState* const state = request.state();
+    RequestState* const state = Access::state(request);
     if (state == nullptr) {
       request = {};
       continue;
@@ -230,7 +233,7 @@ bool test_all(std::span<Request> requests) {
   Contexts contexts{requests, "test_all"};
   contexts.look();
   return std::ranges::all_of(requests, [](const Request& request) {
-    return !request.is_in_flight() || request.state()->done();
+    return !request.is_in_flight() || Access::state(request)->done();
   });
 }
 
@@ -245,9 +248,9 @@ std::size_t find_done(std::span<const Request> requests, std::size_t begin, bool
   std::size_t index = begin < count ? begin : 0;
   for (std::size_t looked = 0; looked < count; ++looked) {
     const Request& request = requests[index];
-    if (request.untold()) return index;
+    if (Access::has_untold_end(request)) return index;
     if (request.is_in_flight()) {
-      const RequestState& state = *request.state();
+      const RequestState& state = *Access::state(request);
       if ((entered || !shares_context(state)) && state.done()) return index;
       if (in_flight == count) in_flight = index;
     }
@@ -266,11 +269,11 @@ std::size_t wait_any(std::span<Request> requests) {
     calls::bad_argument("wait_any", "wait for at least one", "there are no requests");
   std::size_t found = find_done(requests, begin, false);
   if (found == requests.size()) return found;
-  if (requests[found].untold()) {
+  if (Access::has_untold_end(requests[found])) {
     begin = found + 1;
     return found;
   }
-  const RequestState& state = *requests[found].state();
+  const RequestState& state = *Access::state(requests[found]);
   if (!shares_context(state) && state.done()) {
     const CallScope scope{context_of(state), "wait_any"};
   } else {
@@ -283,7 +286,7 @@ std::size_t wait_any(std::span<Request> requests) {
         seen = contexts.completions();
         found = find_done(requests, begin, true);
       }
-      return requests[found].state()->done();
+      return Access::state(requests[found])->done();
     };
     context::CommunicatorState& communicator = *state.communicator;
     if (!communicator.wait(any_done, "wait_any", state.timeout_ms,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "calls/pending_operation.hpp"
+#include "face/access.hpp"
 #include "qpmesh/request.hpp"
 
 namespace qpmesh::calls {
@@ -38,7 +39,7 @@ Request run_async(const std::shared_ptr<context::CommunicatorState>& state,
     RequestState::destroy(request);
     throw;
   }
-  return Request{request};
+  return detail::Access::request(request);
 }
 
 }  // namespace qpmesh::calls

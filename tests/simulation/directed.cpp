@@ -114,7 +114,7 @@ std::vector<std::byte> message_bytes(int n, std::uint64_t communicator) {
 // One at a time, so that every line is looked at before its next record is there.
 Script sends_imitations(SimulatedJob* job, const int* received) {
   for (int n = 0; n < messages; ++n) {
-    const std::vector<std::byte> bytes = message_bytes(n, job->world(0).state()->id());
+    const std::vector<std::byte> bytes = message_bytes(n, Access::state(job->world(0))->id());
     Request request = job->world(0).send_async(bytes, 1, 0);
     co_await until(request);
     request.wait();
@@ -129,7 +129,7 @@ Script receives_imitations(SimulatedJob* job, int* received) {
     co_await until(request);
     const Status status = request.wait();
     bytes.resize(status.bytes);
-    if (bytes != message_bytes(n, job->world(1).state()->id())) {
+    if (bytes != message_bytes(n, Access::state(job->world(1))->id())) {
       throw std::runtime_error(
           fmt::format("message {} is not what was sent: {} bytes", n, status.bytes));
     }
@@ -256,8 +256,8 @@ Script transfers(SimulatedJob* job, int rank, std::int64_t fail_after_ns,
   const EndsOperations ends{*job, rank};
   if (fail_after_ns > 0) {
     co_await job->until_after(rank, fail_after_ns);
-    job->world(rank).state()->fail({.code = ErrorCode::aborted, .peer = rank, .cause = "enough"},
-                                   true);
+    Access::state(job->world(rank))
+        ->fail({.code = ErrorCode::aborted, .peer = rank, .cause = "enough"}, true);
   }
   co_await until(request);
   bool arrived = rank == 1;

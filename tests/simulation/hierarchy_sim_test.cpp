@@ -235,7 +235,7 @@ Script calls_once(SimulatedJob* job, int rank, std::size_t count, std::int64_t p
         job->world(rank).allreduce_async(values, sum, CallOptions{.algorithm = "lanes"});
     if (patience_ns > 0) {
       co_await job->until_after(rank, patience_ns);
-      if (!request.state()->done()) calls::finish_late(*request.state());
+      if (!Access::state(request)->done()) calls::finish_late(*Access::state(request));
     } else {
       co_await until(request);
     }

@@ -360,7 +360,7 @@ Script gives_up(SimulatedJob* job, int rank, bool in_barrier, End* end) {
     Request request = in_barrier ? job->world(rank).barrier_async()
                                  : job->world(rank).receive_async(data, 1 - rank, 0);
     co_await job->until_after(rank, 5'000'000);
-    if (!request.state()->done()) calls::finish_late(*request.state());
+    if (!Access::state(request)->done()) calls::finish_late(*Access::state(request));
     request.wait();
   } catch (const Error& error) {
     end->error = error.detail();

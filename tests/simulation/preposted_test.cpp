@@ -80,7 +80,7 @@ Script takes_part(SimulatedJob* job, int rank, std::int64_t after_ns,
   }
   progress::TaskOperation operation;
   const EndsOperations ends{*job, rank};
-  const Group group = job->world(rank).state()->begin({.operation = "steps"});
+  const Group group = Access::state(job->world(rank))->begin({.operation = "steps"});
   job->context(rank).engine().start(operation, [&] {
     return rank == 0 ? sends_steps(group, &buffers) : receives_steps(group, steps, &buffers);
   });
@@ -90,7 +90,7 @@ Script takes_part(SimulatedJob* job, int rank, std::int64_t after_ns,
     if (operation.error) std::rethrow_exception(operation.error);
   } catch (const Error& error) {
     end->error = error.detail();
-    job->world(rank).state()->fail(error.detail(), true);
+    Access::state(job->world(rank))->fail(error.detail(), true);
     co_return;
   }
   if (rank == 0) co_return;

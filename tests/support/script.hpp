@@ -17,9 +17,12 @@
 #include <vector>
 
 #include "calls/pending_operation.hpp"
+#include "face/access.hpp"
 #include "qpmesh/request.hpp"
 
 namespace qpmesh::test {
+
+using detail::Access;
 
 class Script;
 
@@ -76,7 +79,7 @@ class Script {
 static_assert(std::is_trivially_destructible_v<Condition>);
 
 inline bool is_over(const Request& request) noexcept {
-  return request.state() == nullptr || request.state()->done();
+  return Access::state(request) == nullptr || Access::state(request)->done();
 }
 
 inline Condition until(const Request& request) noexcept {

@@ -200,8 +200,8 @@ SimulatedJob::~SimulatedJob() { close(); }
 
 Communicator SimulatedJob::communicator(int rank, std::uint64_t id,
                                         const std::vector<int>& members) {
-  return Communicator{std::make_shared<context::CommunicatorState>(
-      rank_at(rank).context, id, members, node_slabs(id, members))};
+  return Access::communicator(std::make_shared<context::CommunicatorState>(
+      rank_at(rank).context, id, members, node_slabs(id, members)));
 }
 
 std::byte* SimulatedJob::arena_memory(int rank, std::size_t bytes) {
