@@ -213,7 +213,7 @@ class QPMESH_API Communicator {
   }
 
   // Rank r gets the reduction of block r of everybody's in, which has size() blocks as long as out,
-  // or blocks that follow one another. In place: out is block r of in.
+  // or blocks(in, counts) on all ranks, or other blocks on all. In place: out is block r of in.
   template <BlockSource S, Target T, ReductionOf<element_t<S>> O>
     requires SameElements<S, T>
   void reduce_scatter(const S& in, T&& out, const O& reduction, const CallOptions& options = {}) {

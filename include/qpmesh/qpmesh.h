@@ -308,7 +308,7 @@ QPMESH_API int qpmesh_reduce_scatter_async(qpmesh_communicator* world, const voi
                                            size_t count, qpmesh_type type,
                                            qpmesh_reduction reduction, const qpmesh_call* call,
                                            qpmesh_request** request);
-// The blocks follow one another: counts alone. count: of this rank's.
+// All ranks give counts alone, or none does. count: of this rank's.
 QPMESH_API int qpmesh_reduce_scatterv(qpmesh_communicator* world, const qpmesh_blocks* in,
                                       void* out, size_t count, qpmesh_type type,
                                       qpmesh_reduction reduction, const qpmesh_call* call);

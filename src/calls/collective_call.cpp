@@ -87,12 +87,12 @@ struct Preparation {
   }
 
   void reduce_scatter() {
-    if (what.has_layout() && !what.in_layout->displacements.empty()) {
-      bad_argument(
-          operation, "the blocks of a reduce_scatter follow one another: give counts alone", "{}",
-          what.in_layout->is_list ? "blocks that lie apart" : "a layout with displacements");
-    }
     cut(what.in, "in", arguments.in_blocks, what.out, "out");
+    call.lies_apart = shape.uneven = !arguments.in_blocks.gapless;
+    const bool in_place = what.out.data == static_cast<const std::byte*>(what.in.data) +
+                                               arguments.in_blocks.first_bytes(rank);
+    if (shape.uneven && in_place)  // a block that is still to be sent would be written
+      check_no_overlap(*what.in_layout, what.in.element_bytes, operation);
     all_know(arguments.in_blocks);
     take_reduction(what.out.element_count);
   }
@@ -236,7 +236,7 @@ struct Preparation {
   void all_know(const Blocks& blocks) noexcept {
     if (!what.has_layout()) return;
     shape.bytes = blocks.bytes();
-    call.layout_hash = 1;
+    call.layout_hash = shape.uneven ? 2 : 1;  // all ranks choose among the same rows
     for (const std::size_t count : std::span{blocks.counts, ranks()})
       call.layout_hash = base::mix64(call.layout_hash ^ count);
   }

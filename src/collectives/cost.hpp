@@ -25,7 +25,9 @@ struct CallShape {
   int size = 1;           // ranks
   std::size_t bytes = 0;  // of the whole vector, all blocks together; 0 where only the root knows
   bool ordered = false;   // operands must be combined in rank order
-  bool uneven = false;    // a v-form whose block lengths only the ranks concerned know
+  // A v-form whose block lengths only the ranks concerned know, or a reduce_scatter whose blocks
+  // do not follow one another.
+  bool uneven = false;
   bool one_node = false;  // all ranks can load each other's memory
   bool cma = false;       // and copy out of each other's private memory
   std::size_t element_bytes = 1;

@@ -36,7 +36,9 @@ std::string reason(const CallShape& shape, const Algorithm& row) {
     return row.applies(other);
   };
   if (applies([](CallShape& other) { other.ordered = false; })) return "an ordered reduction";
-  if (applies([](CallShape& other) { other.uneven = false; })) return "blocks of unequal lengths";
+  if (applies([](CallShape& other) { other.uneven = false; }))
+    return row.collective == Collective::reduce_scatter ? "blocks that lie apart"
+                                                        : "blocks of unequal lengths";
   if (applies([](CallShape& other) { other.uneven = true; })) return "blocks of equal lengths";
   if (applies([](CallShape& other) { other.one_node = true; }))
     return "ranks that do not share memory";

@@ -27,8 +27,9 @@ std::string CollectiveCall::describe() const {
   std::string arguments;
   if (element_bytes > 0) {
     const std::string what = describe_elements(type, element_bytes);
-    arguments =
-        has_layout ? fmt::format("blocks of {}", what) : fmt::format("{} {}", element_count, what);
+    arguments = has_layout
+                    ? fmt::format("blocks of {}{}", what, lies_apart ? " that lie apart" : "")
+                    : fmt::format("{} {}", element_count, what);
   }
   if (reduction < reduction_names.size())
     arguments += fmt::format(", {}", reduction_names[reduction]);

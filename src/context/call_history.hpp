@@ -49,6 +49,7 @@ struct CollectiveCall {
   ElementType type = ElementType::none;
   std::uint8_t reduction = no_reduction;  // one of the above, or else a ReductionKind
   bool has_layout = false;
+  bool lies_apart = false;           // of a reduce_scatter with a layout, which says it in its hash
   bool algorithm_asked_for = false;  // by the call
   int root = -1;
   std::uint64_t layout_hash = 0;  // where every rank knows every length

@@ -180,12 +180,14 @@ Cost allreduce_cost(const CallShape& shape, const CostModel& model) {
   return cost += circulant_allgather_cost(shape, model, true);
 }
 
+bool blocks_make_runs(const CallShape& shape) { return any_order(shape) && !shape.uneven; }
+
 }  // namespace
 
 extern constexpr Algorithm allgather_circulant{Collective::allgather, "circulant", always,
                                                allgather_cost, allgather};
-extern constexpr Algorithm reduce_scatter_circulant{Collective::reduce_scatter, "circulant",
-                                                    any_order, reduce_scatter_cost, reduce_scatter};
+extern constexpr Algorithm reduce_scatter_circulant{
+    Collective::reduce_scatter, "circulant", blocks_make_runs, reduce_scatter_cost, reduce_scatter};
 extern constexpr Algorithm allreduce_circulant{Collective::allreduce, "circulant", any_order,
                                                allreduce_cost, allreduce};
 

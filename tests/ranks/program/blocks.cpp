@@ -63,6 +63,28 @@ void with_every_row(const Communicator& world, Collective collective, Call&& cal
   }
 }
 
+// What a rank gives to a reduce_scatter of these blocks, each in a vector of its own.
+struct Addends {
+  Addends(int me, const std::vector<std::size_t>& counts) {
+    for (std::size_t to = 0; to < counts.size(); ++to) {
+      rows.emplace_back(counts[to]);
+      for (std::size_t i = 0; i < counts[to]; ++i) rows[to][i] = value(me, to, i);
+    }
+  }
+  static std::int64_t value(int from, std::size_t to, std::size_t i) {
+    return (from + 1) * static_cast<std::int64_t>(1'000'000 * to + i);
+  }
+  // Of the block for this rank.
+  std::vector<std::int64_t> sums(int size, int me) const {
+    const auto to = static_cast<std::size_t>(me);
+    std::vector<std::int64_t> expected(rows[to].size());
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      expected[i] = size * (size + 1) / 2 * value(0, to, i);
+    return expected;
+  }
+  std::vector<std::vector<std::int64_t>> rows;
+};
+
 void ranges_that_lie_apart_are_blocks(Communicator& world, Arguments) {
   const int me = world.rank();
   const auto ranks = static_cast<std::size_t>(world.size());
@@ -115,6 +137,32 @@ void ranges_that_lie_apart_are_blocks(Communicator& world, Arguments) {
       world.scatter(blocks(source), block, root, options);
       check(block == cells(root, me, block.size()), "scatter " + std::string{options.algorithm});
     });
+
+    // Cell i of the block for rank r is what everybody gave there, in the order of ranks and
+    // not.
+    for (const bool ordered : {false, true}) {
+      with_every_row(world, Collective::reduce_scatter, [&](const CallOptions& options) {
+        const std::string name = "reduce_scatter " + std::string{options.algorithm};
+        Addends given{me, counts};
+        std::vector<std::int64_t> sums(mine.size());
+        const auto add = [](std::int64_t a, std::int64_t b) { return a + b; };
+        const auto reduce = [&](std::span<std::int64_t> out) {
+          const auto& source = std::as_const(given.rows);
+          if (ordered) world.reduce_scatter(blocks(source), out, add, options);
+          else world.reduce_scatter(blocks(source), out, sum, options);
+        };
+        reduce(sums);
+        check(sums == given.sums(world.size(), me), name);
+        world.reduce_scatter_async(blocks(given.rows), sums, sum, options).wait();
+        check(sums == given.sums(world.size(), me), name + ", asynchronously");
+        const auto others = given.rows;
+        reduce(given.rows[static_cast<std::size_t>(me)]);  // in place
+        check(given.rows[static_cast<std::size_t>(me)] == sums, name + " in place");
+        for (std::size_t to = 0; to < ranks; ++to) {
+          if (static_cast<int>(to) != me) check(given.rows[to] == others[to], name + " writes");
+        }
+      });
+    }
 
     // To rank r so many as it has; and from ranges into one vector.
     with_every_row(world, Collective::alltoall, [&](const CallOptions& options) {
@@ -183,10 +231,23 @@ void lists_of_blocks_that_make_no_sense(Communicator& world, Arguments) {
   refused([&] { world.allgather(beside, blocks(spans)); }, "allgather",
           "the 8 bytes of this rank and block * overlap",
           "in place, a rank's range is its own block; otherwise the two do not touch");
-  std::vector<int> sums(2);
-  refused([&] { world.reduce_scatter(blocks(spans), sums, sum); }, "reduce_scatter",
-          "blocks that lie apart",
-          "the blocks of a reduce_scatter follow one another: give counts alone");
+  if (ranks > 1) {
+    const std::size_t mine = static_cast<std::size_t>(world.rank());
+    const std::size_t other = mine == 0 ? 1 : 0;
+    const std::span<int> kept = spans[other];
+    spans[other] = std::span{memory}.subspan(2 * mine + 1, 2);
+    std::vector<int> sums(2);
+    refused([&] { world.reduce_scatter(blocks(spans), spans[mine], sum); }, "reduce_scatter",
+            "blocks * overlap", "blocks that are received into have no element in common");
+    spans[other] = kept;
+    refused([&] { world.reduce_scatter(blocks(spans), spans[other], sum); }, "reduce_scatter",
+            "the 8 bytes of this rank and block * overlap",
+            "in place, a rank's range is its own block; otherwise the two do not touch");
+    expect_error(
+        [&] { world.reduce_scatter(blocks(spans), sums, sum, {.algorithm = "circulant"}); },
+        {ErrorCode::bad_argument, no_peer, "reduce_scatter",
+         "circulant does not apply to blocks that lie apart", "these do: all_pairs, pairwise"});
+  }
   const std::vector<int> three(3);
   refused([&] { world.allgather(three, blocks(spans)); }, "allgather",
           "in has 3 elements, this rank's block of the layout 2", "they must be equal");
@@ -205,6 +266,10 @@ void blocks_lie_at_a_stride(Communicator& world, Arguments) {
     const std::size_t column = i % columns;
     check_equal(matrix[i], column < 2 || column > 6 ? -1 : static_cast<int>(i / columns));
   }
+  std::vector<int> all(columns * ranks, me);
+  std::vector<int> sums(5);
+  world.reduce_scatter(blocks(std::span{all}.subspan(2), middle), sums, sum);
+  check(sums == std::vector<int>(5, static_cast<int>(ranks * (ranks - 1) / 2)), "sums of a row");
   std::vector<int> mine(5);
   world.scatter(blocks(std::span{std::as_const(matrix)}.subspan(2), middle), mine, 0);
   check(mine == std::vector<int>(5, me), "a row of the middle");

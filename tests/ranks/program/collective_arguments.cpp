@@ -191,14 +191,6 @@ void layouts_that_make_no_sense(Communicator& world, Arguments) {
         "blocks that are received into have no element in common", true);
   }
 
-  refused(world,
-          {.collective = Collective::reduce_scatter,
-           .in = memory.whole(),
-           .out = memory.block(),
-           .in_layout = BlockLayout{counts, displacements}},
-          "a layout with displacements",
-          "the blocks of a reduce_scatter follow one another: give counts alone");
-
   // This rank's own block is another than its range.
   const std::string told = " has 3 elements, this rank's block of the layout 2";
   const std::span<int> three = memory.block(3);

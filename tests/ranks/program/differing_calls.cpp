@@ -175,6 +175,14 @@ void collectives_that_differ_are_named_on_every_rank(Communicator& world, Argume
   };
   differ(world, reduces(equal), reduces(longer), "reduce_scatter(blocks of float32, sum, layout *)",
          "reduce_scatter(blocks of float32, sum, layout *)", "reduce_scatter", "reduce_scatter");
+  // The same lengths, in one vector and in ranges of their own: no algorithm is right for both.
+  const auto reduces_ranges = [&](Communicator& group) {
+    std::vector<std::vector<float>> ranges(ranks, std::vector<float>(count));
+    group.reduce_scatter(blocks(ranges), block, sum);
+  };
+  differ(world, reduces(equal), reduces_ranges, "reduce_scatter(blocks of float32, sum, layout *)",
+         "reduce_scatter(blocks of float32 that lie apart, sum, layout *)", "reduce_scatter",
+         "reduce_scatter");
   differ(
       world, gathers(equal), [&](Communicator& group) { group.allgather(mine, whole); },
       "allgather(blocks of float32, layout *)", "allgather(4 float32)", "allgather", "allgather");
