@@ -128,10 +128,6 @@ consteval ElementType element_type_of() {
   else return ElementType::none;
 }
 
-// Elements that the library's own reductions take.
-template <class R>
-concept Reducible = Source<R> && element_type_of<element_t<R>>() != ElementType::none;
-
 // Two of one element type.
 template <class S, class T>
 concept SameElements = std::same_as<element_t<S>, element_t<T>>;

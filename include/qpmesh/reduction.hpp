@@ -1,6 +1,7 @@
 // How elements of several ranks become one.
 #pragma once
 
+#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +33,10 @@ enum class ReductionKind : std::uint8_t {
 // Every rank gets the same bits. Integer sum and product wrap; average is the sum, then one
 // division (integers truncate); min and max propagate NaN and order -0 before +0; bitwise
 // reductions of floating types are Error{bad_argument}; logical ones give 1 or 0. float16 and
-// bfloat16 are combined in float and rounded to nearest even once per pass.
+// bfloat16 are combined in float and rounded to nearest even once per pass. Of types without an
+// ElementType, long double is reduced as other numbers are, but for average; of complex numbers
+// there are sum and product; of bool product, min, max, bitwise and logical ones, which are and, or
+// and xor. What means nothing for a type is Error{bad_argument}.
 struct Reduction {
   ReductionKind kind;  // which one
 };
@@ -188,9 +192,80 @@ AnyReduction user_reduction(const F& function, bool commutative) {
           }};
 }
 
+// std::complex, and what is like it.
+template <class T>
+concept ComplexNumber = requires(const T& number, typename T::value_type part) {
+  requires std::floating_point<typename T::value_type>;
+  { number.real() } -> std::convertible_to<typename T::value_type>;
+  { number.imag() } -> std::convertible_to<typename T::value_type>;
+  T{part, part};
+};
+
+// Types without an ElementType for which the library's own reductions mean something all the same:
+// those that do are functions.
+template <class T>
+concept NamedByFunctions =
+    std::same_as<T, bool> || std::same_as<T, long double> || ComplexNumber<T>;
+
+// NaN is passed on, and -0 comes before +0.
+struct LeastNumber {
+  template <class T>
+  constexpr T operator()(const T& a, const T& b) const {
+    if (std::isnan(a) || a < b) return a;
+    return std::isnan(b) || b < a || std::signbit(b) ? b : a;
+  }
+};
+struct GreatestNumber {
+  template <class T>
+  constexpr T operator()(const T& a, const T& b) const {
+    if (std::isnan(a) || b < a) return a;
+    return std::isnan(b) || a < b || !std::signbit(b) ? b : a;
+  }
+};
+
+struct OneOfTwo {
+  template <class T>
+  constexpr bool operator()(const T& a, const T& b) const {
+    return static_cast<bool>(a) != static_cast<bool>(b);
+  }
+};
+
+// A function object without state.
+template <class F>
+inline constexpr F function_object{};
+template <class T, class F>
+AnyReduction reduction_by() {
+  return {.function = &apply<T, F>, .context = &function_object<F>};
+}
+
+// Without a function: it means nothing for T.
+template <NamedByFunctions T>
+AnyReduction named_reduction(ReductionKind kind) {
+  using enum ReductionKind;
+  if constexpr (std::same_as<T, bool>) {
+    if (kind == product || kind == min || kind == bit_and || kind == logical_and)
+      return reduction_by<T, std::logical_and<>>();
+    if (kind == max || kind == bit_or || kind == logical_or)
+      return reduction_by<T, std::logical_or<>>();
+    if (kind == bit_xor || kind == logical_xor) return reduction_by<T, OneOfTwo>();
+  } else {
+    if (kind == sum) return reduction_by<T, std::plus<>>();
+    if (kind == product) return reduction_by<T, std::multiplies<>>();
+  }
+  if constexpr (std::same_as<T, long double>) {
+    if (kind == min) return reduction_by<T, LeastNumber>();
+    if (kind == max) return reduction_by<T, GreatestNumber>();
+    if (kind == logical_and) return reduction_by<T, std::logical_and<>>();
+    if (kind == logical_or) return reduction_by<T, std::logical_or<>>();
+    if (kind == logical_xor) return reduction_by<T, OneOfTwo>();
+  }
+  return {.kind = kind};
+}
+
 template <class T>
 AnyReduction any_reduction(Reduction reduction) {
-  return {.kind = reduction.kind};
+  if constexpr (NamedByFunctions<T>) return named_reduction<T>(reduction.kind);
+  else return {.kind = reduction.kind};
 }
 template <class T, class F>
 AnyReduction any_reduction(const UserReduction<F>& reduction) {
@@ -198,8 +273,10 @@ AnyReduction any_reduction(const UserReduction<F>& reduction) {
 }
 template <class T, class F>
 AnyReduction any_reduction(const F& function) {
-  if constexpr (kind_of<F, T> && element_type_of<T>() != ElementType::none)
-    return {.kind = *kind_of<F, T>};
+  constexpr bool is_number = element_type_of<T>() != ElementType::none;
+  if constexpr (kind_of<F, T> && is_number) return {.kind = *kind_of<F, T>};
+  else if constexpr (kind_of<F, T> && NamedByFunctions<T> && !std::same_as<T, bool>)
+    return named_reduction<T>(*kind_of<F, T>);
   else return user_reduction<T>(function, false);
 }
 
@@ -215,7 +292,8 @@ concept UserReductionOf =
 template <class O, class T>
 concept ReductionOf =
     (std::same_as<O, Reduction> &&
-     (element_type_of<T>() != ElementType::none || std::same_as<T, detail::AnyElement>)) ||
+     (element_type_of<T>() != ElementType::none || std::same_as<T, detail::AnyElement> ||
+      detail::NamedByFunctions<T>)) ||
     detail::UserReductionOf<O, T> || (alignof(T) <= 16 && detail::ElementFunction<O, T>);
 
 }  // namespace qpmesh

@@ -90,6 +90,7 @@ INSTANTIATE_TEST_SUITE_P(
     values, Scenarios,
     testing::Values(Case{"single_elements_go_and_results_are_returned", {1, 2, 3, 5}},
                     Case{"functions_of_two_elements_reduce", {1, 2, 3, 5}},
+                    Case{"complex_numbers_and_their_like_are_reduced_by_name", {1, 2, 3, 5}},
                     Case{"reductions_of_one_rank_alone", {1}},
                     Case{"nobody_is_a_partner", {1, 2, 3}},
                     Case{"several_vectors_are_reduced_in_one_call", {1, 2, 3, 5}}),

@@ -138,8 +138,9 @@ void a_type_known_when_the_program_runs_is_a_type(Communicator& world, Arguments
       [&] {
         world.allreduce(AnyElements{&wrong, 1, sizeof wrong}, sum);
       },
-      {ErrorCode::bad_argument, no_peer, "allreduce", "bytes are not reduced",
-       "name the type of the elements: uint8 or another"});
+      {ErrorCode::bad_argument, no_peer, "allreduce",
+       "this reduction means nothing for such elements",
+       "name the type of bytes: uint8 or another; for other types give a function"});
   world.barrier();
 }
 

@@ -2,7 +2,9 @@
 // are not there.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <complex>
+#include <limits>
 #include <numeric>
 
 #include "program/scenario.hpp"
@@ -111,6 +113,57 @@ void functions_of_two_elements_reduce(Communicator& world, Arguments) {
         "of equal values the least place");
 }
 
+// They are no ElementType, and reduced by name all the same.
+void complex_numbers_and_their_like_are_reduced_by_name(Communicator& world, Arguments) {
+  const int me = world.rank();
+  const int size = world.size();
+  using Complex = std::complex<double>;
+  std::vector<Complex> numbers(9'000, Complex{1.0 * me, 1});
+  world.allreduce(numbers, sum);
+  check(numbers == std::vector<Complex>(numbers.size(), {1.0 * sum_to(size - 1), 1.0 * size}),
+        "sums of complex numbers");
+  Complex power{1, 0};
+  for (int i = 0; i < size; ++i) power *= Complex{0, 1};
+  check(world.allreduce(Complex{0, 1}, product) == power, "their product");
+  check(world.allreduce_async(numbers, sum).wait().bytes == 0, "asynchronously");
+
+  const long double mine = 0.5L + me;
+  check(world.allreduce(mine, sum) == 0.5L * size + sum_to(size - 1), "long double: sum");
+  check(world.allreduce(mine, min) == 0.5L && world.allreduce(mine, max) == size - 0.5L, "least");
+  check(std::signbit(world.allreduce(me == 0 ? -0.0L : 0.0L, min)), "-0 is less than 0");
+  check(!std::signbit(world.allreduce(me == 0 ? 0.0L : -0.0L, max)), "and 0 is more");
+  const long double none = std::numeric_limits<long double>::quiet_NaN();
+  check(std::isnan(world.allreduce(me == size - 1 ? none : mine, min)), "NaN is passed on");
+  check(std::isnan(world.allreduce(me == 0 ? none : mine, max)), "NaN is passed on by max");
+  check(world.allreduce(1.0L * me, logical_or) == (size > 1 ? 1.0L : 0.0L), "logical_or");
+
+  check(world.allreduce(2.0L, logical_xor) == (size % 2 == 1 ? (size == 1 ? 2.0L : 1.0L) : 0.0L),
+        "logical_xor");
+
+  const bool first = me == 0;
+  check_equal(world.allreduce(first, logical_and), size == 1);
+  check_equal(world.allreduce(first, logical_or), true);
+  check_equal(world.allreduce(true, logical_xor), size % 2 == 1);
+  check_equal(world.allreduce(first, max), true);
+  check_equal(world.scan(!first, min), false);
+  std::array<bool, 2> flags{true, first};
+  world.reduce(flags, bit_and, 0);
+  if (first) check(flags == std::array<bool, 2>{true, size == 1}, "flags");
+
+  const auto refused = [&](auto&& call, const std::string& operation) {
+    expect_error(call, {ErrorCode::bad_argument, no_peer, operation,
+                        "this reduction means nothing for such elements",
+                        "name the type of bytes: uint8 or another; for other types give a "
+                        "function"});
+  };
+  refused([&] { world.allreduce(numbers, min); }, "allreduce");
+  refused([&] { (void)world.allreduce(mine, average); }, "allreduce");
+  refused([&] { (void)world.allreduce(mine, bit_or); }, "allreduce");
+  refused([&] { (void)world.allreduce_async(flags, sum); }, "allreduce_async");
+  refused([&] { reduce_local(Complex{}, power, logical_and); }, "reduce_local");
+  world.barrier();
+}
+
 void reductions_of_one_rank_alone(Communicator&, Arguments) {
   const std::vector<int> in{1, 2, 3};
   std::vector<int> inout{10, 20, 30};
@@ -205,6 +258,8 @@ std::vector<Scenario> value_scenarios() {
       in_world("single_elements_go_and_results_are_returned",
                single_elements_go_and_results_are_returned),
       in_world("functions_of_two_elements_reduce", functions_of_two_elements_reduce),
+      in_world("complex_numbers_and_their_like_are_reduced_by_name",
+               complex_numbers_and_their_like_are_reduced_by_name),
       in_world("reductions_of_one_rank_alone", reductions_of_one_rank_alone),
       in_world("nobody_is_a_partner", nobody_is_a_partner),
       in_world("several_vectors_are_reduced_in_one_call", several_vectors_are_reduced_in_one_call)};
