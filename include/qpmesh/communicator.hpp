@@ -1,8 +1,6 @@
 // The face of the library: an ordered group of ranks and what they can do together.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -163,29 +161,15 @@ class QPMESH_API Communicator {
   // In place, of each of these vectors as if by a call of its own. Those of less than 64 KiB go
   // together, through a copy; longer ones lie where they are. All ranks give as many, of the same
   // lengths.
-  template <std::ranges::forward_range R, class O>
-    requires detail::ElementRange<std::ranges::range_reference_t<R>> &&
-             ReductionOf<O, element_t<std::ranges::range_reference_t<R>>>
+  template <std::ranges::forward_range R,
+            ReductionOf<element_t<std::ranges::range_reference_t<R>>> O>
+    requires TargetRange<std::ranges::range_reference_t<R>>
   void allreduce_each(R&& vectors, const O& reduction, const CallOptions& options = {}) {
-    using T = element_t<std::ranges::range_reference_t<R>>;
-    constexpr std::size_t long_bytes_min = std::size_t{64} << 10;
-    const auto is_long = [](std::span<T> vector) { return vector.size_bytes() >= long_bytes_min; };
-    std::vector<T> together;
-    std::vector<Request> requests;
-    for (auto&& each : vectors) {
-      const std::span<T> vector{each};
-      if (is_long(vector)) requests.push_back(allreduce_async(vector, reduction, options));
-      else together.insert(together.end(), vector.begin(), vector.end());
-    }
-    if (!together.empty()) requests.push_back(allreduce_async(together, reduction, options));
-    wait_all(requests);
-    auto from = together.begin();
-    for (auto&& each : vectors) {
-      const std::span<T> vector{each};
-      if (is_long(vector)) continue;
-      std::copy_n(from, vector.size(), vector.begin());
-      from += static_cast<std::ptrdiff_t>(vector.size());
-    }
+    std::vector<detail::Elements> each;
+    for (auto&& vector : vectors) each.push_back(detail::elements(vector));
+    allreduce_elements(
+        each, detail::any_reduction<element_t<std::ranges::range_reference_t<R>>>(reduction),
+        options);
   }
 
   // The same at the root alone; on other ranks out may be empty, and in place nothing changes.
@@ -485,7 +469,9 @@ class QPMESH_API Communicator {
   // Ranks of equal color form a group, ordered by key, then by rank here. color
   // is ≥ 0 or no_color (returns nothing).
   std::optional<Communicator> split(int color, int key = 0, const CallOptions& options = {});
-  Communicator split_node(const CallOptions& options = {});  // one group per host
+  // One group for each host.
+  Communicator split_node(const CallOptions& options = {});
+  Communicator split_node(int key, const CallOptions& options = {});
   Communicator duplicate(const CallOptions& options = {});
   // The same, begun. group, or copy, is empty until the request has ended, and stays where it is
   // until then.
@@ -549,6 +535,8 @@ class QPMESH_API Communicator {
                                   const CallOptions& options);
   void run_collective(const detail::AnyCollective& what, const CallOptions& options);
   Request start_collective(const detail::AnyCollective& what, const CallOptions& options);
+  void allreduce_elements(std::span<const detail::Elements> vectors,
+                          const detail::AnyReduction& reduction, const CallOptions& options);
   // take: is given the group, if there is one, when it is made.
   Request split_to(std::function<void(Communicator&&)> take, int color, int key,
                    const CallOptions& options);

@@ -292,6 +292,11 @@ QPMESH_API int qpmesh_allreduce(qpmesh_communicator* world, const void* in, void
 QPMESH_API int qpmesh_allreduce_async(qpmesh_communicator* world, const void* in, void* out,
                                       size_t count, qpmesh_type type, qpmesh_reduction reduction,
                                       const qpmesh_call* call, qpmesh_request** request);
+// In place, of vector_count vectors of counts[i] elements as if by a call for each: short ones go
+// together. All ranks give as many, of the same lengths.
+QPMESH_API int qpmesh_allreduce_each(qpmesh_communicator* world, void* const* vectors,
+                                     const size_t* counts, size_t vector_count, qpmesh_type type,
+                                     qpmesh_reduction reduction, const qpmesh_call* call);
 // The same at the root alone; on other ranks out is not touched.
 QPMESH_API int qpmesh_reduce(qpmesh_communicator* world, const void* in, void* out, size_t count,
                              qpmesh_type type, qpmesh_reduction reduction, int root,
@@ -427,8 +432,8 @@ QPMESH_API int qpmesh_free(qpmesh_communicator* world, void* data);
 // Ranks of equal color, ordered by key. *group is null for QPMESH_NO_COLOR.
 QPMESH_API int qpmesh_split(qpmesh_communicator* world, int color, int key, const qpmesh_call* call,
                             qpmesh_communicator** group);
-// One group for each host.
-QPMESH_API int qpmesh_split_node(qpmesh_communicator* world, const qpmesh_call* call,
+// One group for each host, ordered by key.
+QPMESH_API int qpmesh_split_node(qpmesh_communicator* world, int key, const qpmesh_call* call,
                                  qpmesh_communicator** group);
 QPMESH_API int qpmesh_duplicate(qpmesh_communicator* world, const qpmesh_call* call,
                                 qpmesh_communicator** group);

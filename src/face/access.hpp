@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "qpmesh/communicator.hpp"
@@ -44,6 +45,10 @@ struct Access {
   }
   static void run(Communicator& world, const AnyCollective& what, const CallOptions& options) {
     world.run_collective(what, options);
+  }
+  static void allreduce_each(Communicator& world, std::span<const Elements> vectors,
+                             const AnyReduction& reduction, const CallOptions& options) {
+    world.allreduce_elements(vectors, reduction, options);
   }
   static Request start(Communicator& world, const AnyMessage& what, const CallOptions& options) {
     return world.start_message(what, options);

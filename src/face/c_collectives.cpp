@@ -356,6 +356,25 @@ int qpmesh_allreduce_async(qpmesh_communicator* world, const void* in, void* out
                reduction_of(Collective::allreduce, in, out, count, type, reduction));
 }
 
+int qpmesh_allreduce_each(qpmesh_communicator* world, void* const* vectors, const size_t* counts,
+                          size_t vector_count, qpmesh_type type, qpmesh_reduction reduction,
+                          const qpmesh_call* call) {
+  constexpr std::string_view operation = "allreduce_each";
+  return guarded(operation, [&] {
+    auto& own = required_world(world, operation);
+    const Asked asked = read_blocking(call, operation);
+    const Reduced how = reduced(type, reduction, asked.user, operation);
+    if (vector_count > 0) {
+      required(vectors, "vectors", operation);
+      required(counts, "counts", operation);
+    }
+    std::vector<Elements> each;
+    for (std::size_t i = 0; i < vector_count; ++i)
+      each.push_back(target(vectors[i], counts[i], how.element));
+    Access::allreduce_each(own.communicator, each, how.by, asked.options);
+  });
+}
+
 int qpmesh_reduce(qpmesh_communicator* world, const void* in, void* out, size_t count,
                   qpmesh_type type, qpmesh_reduction reduction, int root, const qpmesh_call* call) {
   return run(world, "reduce", call, reduce(in, out, count, type, reduction, root));

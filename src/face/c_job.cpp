@@ -286,11 +286,11 @@ int qpmesh_duplicate_async(qpmesh_communicator* world, const qpmesh_call* call,
                      });
 }
 
-int qpmesh_split_node(qpmesh_communicator* world, const qpmesh_call* call,
+int qpmesh_split_node(qpmesh_communicator* world, int key, const qpmesh_call* call,
                       qpmesh_communicator** group) {
   return make_group(
       world, "split_node", call, group,
-      [](Communicator& of, const CallOptions& options) { return of.split_node(options); });
+      [&](Communicator& of, const CallOptions& options) { return of.split_node(key, options); });
 }
 
 int qpmesh_duplicate(qpmesh_communicator* world, const qpmesh_call* call,

@@ -215,9 +215,11 @@ std::vector<int> Communicator::ranks_in(const Communicator& other) const {
   return ranks;
 }
 
-Communicator Communicator::split_node(const CallOptions& options) {
+Communicator Communicator::split_node(const CallOptions& options) { return split_node(0, options); }
+
+Communicator Communicator::split_node(int key, const CallOptions& options) {
   const int node = state_->context().node_of(state_->context_rank(rank()));
-  return *split_now(state_, "split_node", {.color = node}, options);
+  return *split_now(state_, "split_node", {.color = node, .key = key}, options);
 }
 
 Communicator Communicator::duplicate(const CallOptions& options) {

@@ -408,6 +408,34 @@ static int ask_inside(void* world, const void* left, void* inout, size_t element
   return 0;
 }
 
+static void test_several_vectors(qpmesh_communicator* world, int rank, int size) {
+  enum { many = 20000 };
+  static int32_t numbers[many];
+  int32_t few[2];
+  void* vectors[3];
+  const size_t counts[3] = {many, 0, 2};
+  size_t i;
+  vectors[0] = numbers, vectors[1] = NULL, vectors[2] = few;
+  for (i = 0; i < many; ++i) numbers[i] = (int32_t)i;
+  few[0] = rank, few[1] = 1;
+  EXPECT_OK(qpmesh_allreduce_each(world, vectors, counts, 3, QPMESH_INT32, QPMESH_SUM, NULL));
+  for (i = 0; i < many && numbers[i] == (int32_t)i * size; ++i) {}
+  EXPECT(i == many && few[0] == size * (size - 1) / 2 && few[1] == size);
+  EXPECT_OK(qpmesh_allreduce_each(world, NULL, NULL, 0, QPMESH_INT32, QPMESH_SUM, NULL));
+  EXPECT_BAD(
+      qpmesh_allreduce_each(world, vectors, NULL, 3, QPMESH_INT32, QPMESH_SUM, NULL),
+      "allreduce_each: counts is null [hint: give what the call works on, and an address for "
+      "what it makes]");
+  vectors[1] = few;
+  {
+    const size_t twice[3] = {1, 1, 2};
+    EXPECT_BAD(
+        qpmesh_allreduce_each(world, vectors, twice, 3, QPMESH_INT32, QPMESH_SUM, NULL),
+        "allreduce_each: vectors 1 and 2 overlap [hint: give vectors that have no element in "
+        "common]");
+  }
+}
+
 static void test_reductions(qpmesh_communicator* world, int rank, int size) {
   /* [[1, 1], [0, 1]] or [[1, 0], [1, 1]] */
   const matrix mine = {{1, rank % 2 == 0, rank % 2 == 1, 1}};
@@ -602,8 +630,8 @@ static void test_groups(qpmesh_communicator* world, int rank, int size) {
   EXPECT_OK(qpmesh_request_free(request));
   EXPECT(qpmesh_split_async(world, 0, 0, NULL, NULL, &request) == QPMESH_BAD_ARGUMENT);
   EXPECT(qpmesh_duplicate_async(world, NULL, &copy, NULL) == QPMESH_BAD_ARGUMENT);
-  EXPECT_OK(qpmesh_split_node(world, NULL, &node));
-  EXPECT(qpmesh_size(node) == size);
+  EXPECT_OK(qpmesh_split_node(world, -rank, NULL, &node));
+  EXPECT(qpmesh_size(node) == size && qpmesh_rank(node) == size - 1 - rank);
   EXPECT_OK(qpmesh_communicator_free(node));
   EXPECT_OK(qpmesh_self(world, &alone));
   EXPECT(qpmesh_size(alone) == 1);
@@ -781,6 +809,7 @@ int main(void) {
     test_collectives(world, rank, size);
     test_unequal_blocks(world, rank, size);
     test_reductions(world, rank, size);
+    test_several_vectors(world, rank, size);
     test_prepared(world, rank, size);
     test_detached(world, rank, size);
     test_memory(world, rank, size);

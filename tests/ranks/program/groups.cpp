@@ -77,6 +77,8 @@ void split_of_a_split_of_a_split(Communicator& world, Arguments) {
 
 void groups_do_not_hear_each_other(Communicator& world, Arguments) {
   Communicator twin = world.duplicate();
+  Communicator backwards = world.split_node(-world.rank());
+  check_equal(backwards.rank(), world.size() - 1 - world.rank());
   Communicator node = world.split_node();
   check_equal(node.size(), world.size());
   check_equal(node.rank(), world.rank());

@@ -244,10 +244,31 @@ void several_vectors_are_reduced_in_one_call(Communicator& world, Arguments) {
   world.allreduce_each(views, [](double a, double b) { return std::max(a, b); });
   check(two == std::array<double, 2>{1, 2} && three == std::vector<double>{3, 4, 5}, "maxima");
   world.allreduce_each(std::vector<std::span<double>>{}, sum);
-  expect_error([&] { world.allreduce_each(views, bit_and); },
-               {ErrorCode::bad_argument, no_peer, "allreduce_async",
-                "a bitwise reduction of a floating type has no meaning",
-                "bit_and, bit_or and bit_xor take integers"});
+  const auto refused = [](auto&& call, const std::string& cause, const std::string& hint) {
+    expect_error(call, {ErrorCode::bad_argument, no_peer, "allreduce_each", cause, hint});
+  };
+  refused([&] { world.allreduce_each(views, bit_and); },
+          "a bitwise reduction of a floating type has no meaning",
+          "bit_and, bit_or and bit_xor take integers");
+  refused(
+      [&] {
+        world.allreduce_each(std::vector{views[1], std::span{three}.last(1), views[0]}, sum);
+      },
+      "vectors 0 and 1 overlap", "give vectors that have no element in common");
+  refused(
+      [&] {
+        const std::vector<AnyElements> two_types{{two.data(), 2, ElementType::float64},
+                                                 {three.data(), 2, ElementType::float32}};
+        world.allreduce_each(two_types, sum);
+      },
+      "the elements of vector 1 have another type than those of vector 0",
+      "give those of each type to a call of its own");
+  refused(
+      [&] {
+        world.allreduce_each(std::vector{AnyElements{nullptr, 2, ElementType::float64}}, sum);
+      },
+      "null with a count of 2", "a range without memory has a count of 0");
+  check(two == std::array<double, 2>{1, 2} && three == std::vector<double>{3, 4, 5}, "untouched");
   world.barrier();
 }
 
