@@ -37,23 +37,26 @@ namespace context {
 class CommunicatorState;
 }
 
-// Move-only. One thread at a time per context: a communicator, its children and its requests belong
-// together, and a second thread takes independent(). Overlapping calls are reported as
-// Error{bad_argument}, or wait for their turn where Options::threads says so; a function that a
-// call runs may make none. Only abort() may be called from any thread. In a child that was forked
-// off, all calls on what the parent made are Error{bad_argument}, and handles go without a trace.
-// After an error other than bad_argument, truncated, the mismatch of a message's type, or the
-// timeout of an unmatched receive, the communicator is broken: every further call throws the same
-// error. The destructor is local, may run in any order, and never waits for a peer's call.
+// An ordered group of ranks, as one of them holds it. Move-only. One thread at a time per context:
+// a communicator, its children and its requests belong together, and a second thread takes
+// independent(). Overlapping calls are reported as Error{bad_argument}, or wait for their turn
+// where Options::threads says so; a function that a call runs may make none. Only abort() may be
+// called from any thread. In a child that was forked off, all calls on what the parent made are
+// Error{bad_argument}, and handles go without a trace. After an error other than bad_argument,
+// truncated, the mismatch of a message's type, or the timeout of an unmatched receive, the
+// communicator is broken: every further call throws the same error. The destructor is local, may
+// run in any order, and never waits for a peer's call.
 class QPMESH_API Communicator {
  public:
   // What was moved from can only be assigned to and destroyed.
   Communicator(Communicator&& other) noexcept;
   Communicator& operator=(Communicator&& other) noexcept;
+  // Local, as above.
   ~Communicator();
 
-  // Who this rank is here, from 0 on, and how many there are.
+  // Who this rank is here, from 0 on.
   int rank() const noexcept;
+  // How many ranks there are.
   int size() const noexcept;
 
   // ---- point to point: ordered per (communicator, source, tag) as MPI orders it ----
@@ -102,11 +105,14 @@ class QPMESH_API Communicator {
     return sendrecv_elements_async(detail::const_elements(sent), to, detail::elements(received),
                                    from, tags, options);
   }
-  // The first message in line, left in line.
+  // Waits for a message, and tells of the first in line, which stays there.
   Status probe(int source = any_source, int tag = any_tag, const CallOptions& options = {});
+  // Tells of the first message in line, if there is one; one look.
   std::optional<Status> try_probe(int source = any_source, int tag = any_tag);
-  // The same, taken out of the line: to be received when its length is known, and by nobody else.
+  // As probe(), but the message is taken out of the line: to be received when its length is known,
+  // and by nobody else.
   Message match(int source = any_source, int tag = any_tag, const CallOptions& options = {});
+  // As try_probe(), but the message is taken out of the line.
   std::optional<Message> try_match(int source = any_source, int tag = any_tag);
 
   // ---- collectives: every rank of the communicator calls the same ones in the same order ----
@@ -172,7 +178,8 @@ class QPMESH_API Communicator {
         options);
   }
 
-  // The same at the root alone; on other ranks out may be empty, and in place nothing changes.
+  // As allreduce(), but the root alone gets the result; on other ranks out may be empty, and in
+  // place nothing changes.
   template <Source S, Target T, ReductionOf<element_t<S>> O>
     requires SameElements<S, T>
   void reduce(const S& in, T&& out, const O& reduction, int root, const CallOptions& options = {}) {
@@ -211,8 +218,7 @@ class QPMESH_API Communicator {
                             options);
   }
 
-  // out[i] = in_0[i] op … op in_rank[i]; exclusive: without this rank's own, and rank 0's out stays
-  // as it is.
+  // out[i] = in_0[i] op … op in_rank[i].
   template <Source S, Target T, ReductionOf<element_t<S>> O>
     requires SameElements<S, T>
   void scan(const S& in, T&& out, const O& reduction, const CallOptions& options = {}) {
@@ -223,6 +229,7 @@ class QPMESH_API Communicator {
   Request scan_async(S&& in, T&& out, const O& reduction, const CallOptions& options = {}) {
     return start_collective(reduction_call(Collective::scan, in, out, reduction), options);
   }
+  // As scan(), without this rank's own in; rank 0's out stays as it is.
   template <Source S, Target T, ReductionOf<element_t<S>> O>
     requires SameElements<S, T>
   void exscan(const S& in, T&& out, const O& reduction, const CallOptions& options = {}) {
@@ -246,7 +253,8 @@ class QPMESH_API Communicator {
     return start_collective(moving_call(Collective::allgather, in, out), options);
   }
 
-  // The same at the root alone; on other ranks out and its blocks may be empty.
+  // As allgather(), but the root alone gets the blocks; on other ranks out and its blocks may be
+  // empty.
   template <Source S, BlockTarget T>
     requires SameElements<S, T>
   void gather(const S& in, T&& out, int root, const CallOptions& options = {}) {
@@ -292,20 +300,21 @@ class QPMESH_API Communicator {
     run_collective(reduction_call(Collective::allreduce, result, result, reduction), options);
     return result;
   }
-  // The same at the root; other ranks get their own value back.
+  // The reduction of everybody's value at the root; other ranks get their own value back.
   template <Element T, ReductionOf<T> O>
   T reduce(const T& value, const O& reduction, int root, const CallOptions& options = {}) {
     T result = value;
     run_collective(reduction_call(Collective::reduce, result, result, reduction, root), options);
     return result;
   }
-  // The reduction of the values up to this rank's; exclusive: before it, and rank 0 gets `first`.
+  // The reduction of the values of the ranks up to this one.
   template <Element T, ReductionOf<T> O>
   [[nodiscard]] T scan(const T& value, const O& reduction, const CallOptions& options = {}) {
     T result = value;
     run_collective(reduction_call(Collective::scan, value, result, reduction), options);
     return result;
   }
+  // The reduction of the values of the ranks before this one; rank 0 gets `first`.
   template <Element T, ReductionOf<T> O>
   [[nodiscard]] T exscan(const T& value, const O& reduction, const std::type_identity_t<T>& first,
                          const CallOptions& options = {}) {
@@ -321,7 +330,7 @@ class QPMESH_API Communicator {
     allgather(in, out, options);
     return out;
   }
-  // The same at the root alone; other ranks get nothing.
+  // Everybody's data at the root alone, in the order of ranks; other ranks get nothing.
   template <Source S>
     requires Element<element_t<S>>
   std::vector<element_t<S>> gather(const S& in, int root, const CallOptions& options = {}) {
@@ -451,48 +460,53 @@ class QPMESH_API Communicator {
 
   // ---- memory and groups: collective, unless it is said otherwise ----
 
-  // Memory is touched when the caller does so; from 2 MiB on in huge pages where the system gives
-  // them. Throws Error{no_resource} on every rank alike, with nothing half-built, when a rank's
-  // arena is full or its machine or control group has less left than its ranks may then touch.
+  // Memory that peers reach without a copy, for every rank. It is touched when the caller does so;
+  // from 2 MiB on in huge pages where the system gives them. Throws Error{no_resource} on every
+  // rank alike, with nothing half-built, when a rank's arena is full or its machine or control
+  // group has less left than its ranks may then touch.
   template <class T>
   Buffer<T> allocate(std::size_t count, const CallOptions& options = {}) {
     auto [allocation, data] = allocate_bytes(count, sizeof(T), options);
     return Buffer<T>{std::move(allocation), static_cast<T*>(data), count};
   }
-  // The same for this rank alone, at any time: nobody else calls it, and an error is nobody else's.
-  // Peers reach it like the others; view_of() has nothing of it. Throws Error{no_resource}.
+  // Such memory for this rank alone, at any time: nobody else calls it, and an error is nobody
+  // else's. Peers reach it like the others; view_of() has nothing of it. Throws Error{no_resource}.
   template <class T>
   Buffer<T> allocate_here(std::size_t count) {
     auto [allocation, data] = allocate_bytes_here(count, sizeof(T));
     return Buffer<T>{std::move(allocation), static_cast<T*>(data), count};
   }
-  // Ranks of equal color form a group, ordered by key, then by rank here. color
-  // is ≥ 0 or no_color (returns nothing).
+  // Ranks of equal color form a group, ordered by key, then by rank here. color is 0 or more, or
+  // no_color, which returns nothing; Error{bad_argument} otherwise.
   std::optional<Communicator> split(int color, int key = 0, const CallOptions& options = {});
-  // One group for each host.
+  // One group for each host, ordered by key, then by rank here.
   Communicator split_node(const CallOptions& options = {});
   Communicator split_node(int key, const CallOptions& options = {});
+  // The same ranks, for who must not meet others' messages and collectives.
   Communicator duplicate(const CallOptions& options = {});
-  // The same, begun. group, or copy, is empty until the request has ended, and stays where it is
-  // until then.
+  // Begins split(). group is empty until the request has ended, and stays where it is until then.
   Request split_async(std::optional<Communicator>& group, int color, int key = 0,
                       const CallOptions& options = {});
+  // Begins duplicate(). copy is empty until the request has ended, and stays where it is until
+  // then.
   Request duplicate_async(std::optional<Communicator>& copy, const CallOptions& options = {});
   // A group of these ranks, in this order, made by them alone: the others do not call it, and do
   // not learn of it. Its members call it with the same list and tag, those of one list and tag in
   // the same order; a member that calls it with another list is one that does not come:
-  // Error{timeout}, and this communicator lives on.
+  // Error{timeout}, and this communicator lives on. Error{bad_argument}: a list without this rank,
+  // or with one twice, or with one that is none here.
   Communicator subgroup(std::span<const int> ranks, int tag = 0, const CallOptions& options = {});
   // This rank alone. Local.
   Communicator self();
-  // The same ranks in a context of its own, for another thread.
+  // The same ranks in a context of its own, for another thread. Throws what init throws.
   Communicator independent(const CallOptions& options = {});
 
   // The ranks here as another communicator of the same init numbers them; no_rank: not a member of
   // that one. Local. Error{bad_argument}: of another init, or independent.
   std::vector<int> ranks_in(const Communicator& other) const;
 
-  void progress();  // one step of everything in this context; never blocks
+  // One step of everything in this context; never blocks.
+  void progress();
 
   // For event loops: a descriptor that poll, epoll and their like wait for, readable when
   // progress() may find something. The context's own: it is not read, written or closed.
@@ -502,7 +516,8 @@ class QPMESH_API Communicator {
   int wait_fd();
   // The loop sleeps now. Returns how long it may, at most 1 s; 0: something has happened already.
   std::chrono::milliseconds arm_wait();
-  // Collective goodbye; the communicator cannot be used afterwards.
+  // Collective goodbye; the communicator cannot be used afterwards. Error{bad_argument}, and it
+  // can: a request is still in flight, which is named.
   void finish(const CallOptions& options = {});
   // Ends this context on every rank: operations in flight and all later ones
   // throw Error{aborted} with the reason.

@@ -44,6 +44,7 @@ class QPMESH_API Grid {
   // both belongs to the one before this rank along dimension d, block 2 d + 1 to the one behind it.
   // What comes from beyond a border stays as it is. All ranks call it on communicators of one
   // group, whose messages with tags 0 to 2 * dimensions - 1 are its own until it returns.
+  // Error{bad_argument}: in and out do not have equally many elements, or not so many blocks.
   template <Source S, Target T>
     requires SameElements<S, T>
   void exchange(Communicator& ranks, const S& in, T&& out, const CallOptions& options = {}) const {

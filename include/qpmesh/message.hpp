@@ -24,9 +24,11 @@ class [[nodiscard]] QPMESH_API Message {
   // What was moved from can only be assigned to and destroyed.
   Message(Message&& other) noexcept;
   Message& operator=(Message&& other) noexcept;
+  // Puts back what was not received.
   ~Message();
 
-  const Status& status() const noexcept;  // what a probe tells of it
+  // What a probe tells of it.
+  const Status& status() const noexcept;
 
   // Once. Error{truncated}, Error{mismatch}: nothing was received, and it can be received into
   // something else. Error{bad_argument}: it was received.
@@ -34,6 +36,7 @@ class [[nodiscard]] QPMESH_API Message {
   Status receive(T&& data, const CallOptions& options = {}) {
     return receive_elements(detail::elements(data), options);
   }
+  // All of it.
   template <class T>
     requires detail::ElementRange<std::vector<T>>
   std::vector<T> receive(const CallOptions& options = {}) {

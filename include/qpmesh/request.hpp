@@ -37,7 +37,7 @@ struct Status {
   std::size_t bytes = 0;  // of the message
 };
 
-// Of an exchange: of what is sent, and of what is received. One number is both.
+// Of a sendrecv: of what is sent, and of what is received. One number is both.
 struct Tags {
   // Both alike.
   // NOLINTNEXTLINE(google-explicit-constructor): a number alone is a tag
@@ -104,7 +104,7 @@ struct CallOptions {
   // that is measured, or predicted, to be fastest. Unknown names, and those that do not
   // apply, are Error{bad_argument}. Read during the call only.
   std::string_view algorithm{};
-  // Sends: over when a receive has taken the message, however short it is. Exchanges: their sends.
+  // Sends, and those of a sendrecv: over when a receive has taken the message, however short it is.
   bool synchronous = false;
   // Receives: of a message that is longer than the buffer its head is received and the rest is
   // dropped; Status::bytes tells how long it was. Until then the whole takes memory. Otherwise:
@@ -112,19 +112,21 @@ struct CallOptions {
   bool head = false;
 };
 
-// Move-only. Keeps its context alive while it is in flight. One thread at a time uses a request,
-// whichever thread that is where Options::threads lets several call. The buffers named at the start
-// belong to the operation until test() has returned true, wait() has returned or thrown, or
-// cancel() has returned true. An error stays told: test() and wait() throw it every time. The
-// destructor of a request in flight waits, at most until the operation's deadline: a hang with a
-// name is better than memory overwritten behind the caller's back. While an exception passes by it
-// cancels the operation, or waits for at most 200 ms: the exception is seen soon. What has not
-// ended then, such as a collective that others have not come to, ends with its communicator:
-// Error{aborted} on the other ranks. What a destructor swallows, it logs.
+// An operation in flight, or one that has ended. Move-only. Keeps its context alive while it is in
+// flight. One thread at a time uses a request, whichever thread that is where Options::threads lets
+// several call. The buffers named at the start belong to the operation until test() has returned
+// true, wait() has returned or thrown, or cancel() has returned true. An error stays told: test()
+// and wait() throw it every time. The destructor of a request in flight waits, at most until the
+// operation's deadline: a hang with a name is better than memory overwritten behind the caller's
+// back. While an exception passes by it cancels the operation, or waits for at most 200 ms: the
+// exception is seen soon. What has not ended then, such as a collective that others have not come
+// to, ends with its communicator: Error{aborted} on the other ranks. What a destructor swallows, it
+// logs.
 class [[nodiscard]] QPMESH_API Request {
  public:
   // Done already; calls make the others.
   Request() noexcept = default;
+  // What was moved from is done.
   Request(Request&& other) noexcept
       : state_{std::exchange(other.state_, nullptr)},
         untold_{std::exchange(other.untold_, false)} {}
@@ -136,15 +138,18 @@ class [[nodiscard]] QPMESH_API Request {
     }
     return *this;
   }
+  // Waits, as above, where the operation is in flight.
   ~Request() {
     if (state_ != nullptr) release();
   }
 
-  bool test();    // progresses the whole context; true once the operation is done
-  Status wait();  // until done or the deadline: Error{timeout}
+  // One look, which progresses the whole context. True: the operation is done.
+  bool test();
+  // Until it is done, or its deadline: Error{timeout}.
+  Status wait();
   // As test(), but it waits so long for the end. False: not yet, and nothing has changed.
   bool wait_for(std::chrono::milliseconds limit);
-  // Takes a receive back that no message has come for yet; of an exchange, when its own message has
+  // Takes a receive back that no message has come for yet; of a sendrecv, when its own message has
   // gone. True: it is over, nothing was received, wait() returns an empty Status. False: it is
   // done, or under way, or a send or a collective: wait for it.
   bool cancel();
