@@ -36,6 +36,13 @@ void write_svg(const doctor::Report& report, const std::string& path) {
   if (!file) throw std::runtime_error{fmt::format("qpmesh-doctor: {} cannot be written", path)};
 }
 
+// On a terminal, until the report is there: a pair takes up to seconds.
+void show_progress(std::size_t tried, std::size_t all) {
+  if (tried == all) fmt::print(stderr, "\r\033[K");
+  else fmt::print(stderr, "\r{} of {} pairs tried", tried, all);
+  std::fflush(stderr);
+}
+
 // Open MPI gives its ranks a terminal of its own, wherever their output goes in the end.
 bool for_terminal(const qpmesh::bootstrap::Identity& identity) {
   return ::isatty(STDOUT_FILENO) == 1 && identity.launcher != "open_mpi" &&
@@ -59,7 +66,11 @@ int examine_job(const doctor::HostFacts& facts, const qpmesh::bootstrap::Identit
   doctor::RankReport mine = report_of(facts, identity.rank);
   try {
     const auto world = make_bootstrap(identity, 0, facts.options, system, log);
-    const auto report = doctor::examine_pairs(*world, facts, mine, wishes.gids, system, log);
+    const bool shows = identity.rank == 0 && ::isatty(STDERR_FILENO) == 1 && for_terminal(identity);
+    const auto report = doctor::examine_pairs(*world, facts, mine, wishes.gids, system, log,
+                                              [shows](std::size_t tried, std::size_t all) {
+                                                if (shows) show_progress(tried, all);
+                                              });
     return identity.rank == 0 ? tell(report, identity, wishes) : 0;
   } catch (const qpmesh::Error& error) {
     // What is known of this host may be the reason.

@@ -429,8 +429,11 @@ TEST(pairs, say_how_many_pairs_of_gids_they_left_out) {
     facts.place.boot_id = "alpha";
     test::ThreadBootstrap world{gathering, rank};
     const base::System system;
+    std::vector<std::pair<std::size_t, std::size_t>> told;
     const auto report =
-        examine_pairs(world, facts, report_of(facts, rank), true, system, base::Log{LogLevel::off});
+        examine_pairs(world, facts, report_of(facts, rank), true, system, base::Log{LogLevel::off},
+                      [&](std::size_t tried, std::size_t all) { told.emplace_back(tried, all); });
+    EXPECT_THAT(told, ElementsAre(std::pair{0, 1}, std::pair{1, 1}));
     ASSERT_EQ(report.pairs.size(), 1U);
     EXPECT_EQ(report.pairs[0].failure, "");
     EXPECT_EQ(report.pairs[0].gids.size(), 16U);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <utility>
 
 #include "base/bytes.hpp"
 #include "base/owned.hpp"
@@ -78,13 +79,17 @@ class Examination {
         log_{log},
         ranks_{.me = world.rank(), .facts = facts, .system = system} {}
 
-  std::vector<PairReport> run() {
+  std::vector<PairReport> run(const std::function<void(std::size_t, std::size_t)>& tell) {
     gather_guests();
     std::vector<PairReport> mine;
     const auto all = schedule(seats());
     budget_ms_ = std::clamp(all_budget_ms / static_cast<std::int64_t>(all.size()), std::int64_t{10},
                             std::int64_t{300});
+    std::size_t pairs = 0;
+    for (const std::vector<Pair>& round : all) pairs += round.size();
+    std::size_t tried = 0;
     for (const std::vector<Pair>& round : all) {
+      tell(std::exchange(tried, tried + round.size()), pairs);
       // All begin together: who calls finds the other one listening.
       world_.all_gather({}, for_all());
       const auto found = std::ranges::find_if(
@@ -93,6 +98,7 @@ class Examination {
       PairReport pair = meet(found->low == ranks_.me ? found->high : found->low);
       if (ranks_.me == pair.high) mine.push_back(std::move(pair));
     }
+    tell(tried, pairs);
     return mine;
   }
   // For a gather: as long as the slowest pair may take.
@@ -154,9 +160,10 @@ class Examination {
 }  // namespace
 
 Report examine_pairs(Bootstrap& world, const HostFacts& facts, const RankReport& mine,
-                     bool every_gid_pair, const base::System& system, const base::Log& log) {
+                     bool every_gid_pair, const base::System& system, const base::Log& log,
+                     const std::function<void(std::size_t, std::size_t)>& tell) {
   Examination examination{world, facts, every_gid_pair, system, log};
-  const auto my_pairs = examination.run();
+  const auto my_pairs = examination.run(tell);
   Report report;
   const auto ranks = gather_texts(world, pack(mine), examination.for_all());
   const auto pairs = gather_texts(world, pack(my_pairs), examination.for_all());

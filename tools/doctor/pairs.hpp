@@ -5,6 +5,8 @@
 // nothing joins two ranks the others go on: that is a finding, not an error.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,8 +21,12 @@ namespace qpmesh::doctor {
 // Collective over the job. mine: of this rank. every_gid_pair: also where verbs joins two ranks by
 // the GIDs that it chose. Every rank gets the whole report. Throws Error where
 // the ranks cannot meet, or one of them ended.
-Report examine_pairs(Bootstrap& world, const HostFacts& facts, const RankReport& mine,
-                     bool every_gid_pair, const base::System& system, const base::Log& log);
+// tell: is told before each round, and at the end, how many of all pairs were tried.
+Report examine_pairs(
+    Bootstrap& world, const HostFacts& facts, const RankReport& mine, bool every_gid_pair,
+    const base::System& system, const base::Log& log,
+    const std::function<void(std::size_t tried, std::size_t all)>& tell = [](std::size_t,
+                                                                             std::size_t) {});
 
 // Of one rank.
 struct Seat {
