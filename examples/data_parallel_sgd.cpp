@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <functional>
 
 namespace {
 
@@ -101,7 +100,7 @@ int main() {
     for (std::size_t i = 0; i < feature_count; ++i)
       difference = std::max(difference, std::abs(weights[i] - weights_alone[i]));
     const bool good =
-        world.allreduce(difference <= tolerance && accuracy(weights) > 0.97, std::logical_and<>{});
+        world.allreduce(difference <= tolerance && accuracy(weights) > 0.97, qpmesh::logical_and);
     if (world.rank() == 0) {
       std::printf("accuracy %.3f on new samples; the weights are %s\n", accuracy(weights),
                   difference <= tolerance ? "those that one rank learns"

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <functional>
 #include <vector>
 
 int main() {
@@ -28,7 +27,7 @@ int main() {
 
     const bool all_once =
         std::all_of(times_seen.begin(), times_seen.end(), [](int times) { return times == 1; });
-    const bool everywhere = world.allreduce(all_once, std::logical_and<>{});
+    const bool everywhere = world.allreduce(all_once, qpmesh::logical_and);
     if (world.rank() == 0) {
       const char* const who = everywhere ? "every rank" : "not every rank";
       std::printf("%d steps around %d ranks: %s has seen every number\n", size - 1, size, who);

@@ -48,7 +48,8 @@ class CommunicatorState;
 // run in any order, and never waits for a peer's call.
 class QPMESH_API Communicator {
  public:
-  // What was moved from can only be assigned to and destroyed.
+  // What was moved from has no ranks, and can only be assigned to and destroyed: all calls on it
+  // are Error{bad_argument}.
   Communicator(Communicator&& other) noexcept;
   Communicator& operator=(Communicator&& other) noexcept;
   // Local, as above.

@@ -21,7 +21,7 @@ struct MatchedMessage;
 // Move-only. What was not received when it goes is first in line again.
 class [[nodiscard]] QPMESH_API Message {
  public:
-  // What was moved from can only be assigned to and destroyed.
+  // What was moved from can only be assigned to and destroyed; Error{bad_argument}.
   Message(Message&& other) noexcept;
   Message& operator=(Message&& other) noexcept;
   // Puts back what was not received.

@@ -20,7 +20,7 @@ struct PreparedOperation;
 // copied. Move-only. Its destructor is that of its Request.
 class [[nodiscard]] QPMESH_API Prepared {
  public:
-  // What was moved from can only be assigned to and destroyed.
+  // What was moved from can only be assigned to and destroyed; Error{bad_argument}.
   Prepared(Prepared&& other) noexcept;
   Prepared& operator=(Prepared&& other) noexcept;
   ~Prepared();
@@ -33,7 +33,7 @@ class [[nodiscard]] QPMESH_API Prepared {
   bool cancel();
   // The one in flight, or the last one: for wait_any and its like it can be moved out, and then it
   // is theirs.
-  Request& request() noexcept;
+  Request& request();
 
  private:
   friend struct detail::Access;

@@ -6,11 +6,21 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "qpmesh/communicator.hpp"
 
 namespace qpmesh::detail {
+
+[[noreturn]] void was_moved_from(std::string_view operation);
+// What a handle holds; Error{bad_argument} of one that was moved from.
+template <class Pointer>
+Pointer& held(Pointer& pointer, std::string_view operation) {
+  if (pointer == nullptr) [[unlikely]]
+    was_moved_from(operation);
+  return pointer;
+}
 
 // The one friend of all handles.
 struct Access {

@@ -25,7 +25,7 @@ struct qpmesh_request {  // NOLINT(readability-identifier-naming): C's name
   qpmesh::Request started{};
   std::optional<qpmesh::Prepared> prepared{};
 
-  qpmesh::Request& request() noexcept { return prepared ? prepared->request() : started; }
+  qpmesh::Request& request() { return prepared ? prepared->request() : started; }
 
   // From memory that handles gave back: a call allocates nothing when its thread has freed as many
   // as are in flight.

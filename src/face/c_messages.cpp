@@ -43,7 +43,7 @@ class Row {
   }
 
  private:
-  static Request stand_in(qpmesh_request* handle) noexcept {
+  static Request stand_in(qpmesh_request* handle) {
     if (handle == nullptr) return Request{};
     return Access::stand_in(handle->request());
   }

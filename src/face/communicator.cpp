@@ -42,7 +42,7 @@ void require_one_thread(Context& context, std::string_view operation) {
 
 Request start_as(std::string_view operation, const std::shared_ptr<CommunicatorState>& state,
                  const detail::AnyCollective& what, const CallOptions& options) {
-  const CallScope scope{*state, operation, options};
+  const CallScope scope{*held(state, operation), operation, options};
   return run_async(state, operation, options, what.in.data, what.out.data,
                    [&](RequestState& request) {
                      detail::AnyCollective kept = what;
@@ -83,16 +83,22 @@ void check_each(std::span<const detail::Elements> vectors, std::string_view oper
 
 }  // namespace
 
+void detail::was_moved_from(std::string_view operation) {
+  bad_argument(operation, "use what it was moved to", "the object was moved from, and is empty");
+}
+
 Communicator::Communicator(std::shared_ptr<CommunicatorState> state) noexcept
     : state_{std::move(state)} {}
 Communicator::Communicator(Communicator&&) noexcept = default;
 Communicator& Communicator::operator=(Communicator&&) noexcept = default;
 Communicator::~Communicator() = default;
 
-int Communicator::rank() const noexcept { return state_->rank(); }
-int Communicator::size() const noexcept { return state_->size(); }
+int Communicator::rank() const noexcept { return state_ == nullptr ? no_rank : state_->rank(); }
+int Communicator::size() const noexcept { return state_ == nullptr ? 0 : state_->size(); }
 
 void Communicator::run_collective(const detail::AnyCollective& what, const CallOptions& options) {
+  if (state_ == nullptr) [[unlikely]]
+    was_moved_from(collectives::collective_name(what.collective));
   calls::run_collective(*state_, what, options);
 }
 
@@ -145,25 +151,25 @@ void Communicator::allreduce_elements(std::span<const detail::Elements> vectors,
 }
 
 void Communicator::progress() {
-  const CallScope scope{state_->context(), "progress"};
+  const CallScope scope{held(state_, "progress")->context(), "progress"};
   state_->context().waiter().disarm();
   state_->context().waiter().look();
 }
 
 int Communicator::wait_fd() {
-  const CallScope scope{state_->context(), "wait_fd"};
+  const CallScope scope{held(state_, "wait_fd")->context(), "wait_fd"};
   require_one_thread(state_->context(), "wait_fd");
   return state_->context().waiter().descriptor();
 }
 
 std::chrono::milliseconds Communicator::arm_wait() {
-  const CallScope scope{state_->context(), "arm_wait"};
+  const CallScope scope{held(state_, "arm_wait")->context(), "arm_wait"};
   require_one_thread(state_->context(), "arm_wait");
   return state_->context().waiter().arm();
 }
 
 void Communicator::finish(const CallOptions& options) {
-  const CallScope scope{*state_, "finish", options};
+  const CallScope scope{*held(state_, "finish"), "finish", options};
   require_no_requests(*state_, "finish");
   calls::finish_detached(*state_, "finish", options);
   PendingOperation request{*state_, "finish", options};
@@ -176,10 +182,12 @@ void Communicator::finish(const CallOptions& options) {
   state_->finish();
 }
 
-void Communicator::abort(std::string_view reason) noexcept { state_->context().abort(reason); }
+void Communicator::abort(std::string_view reason) noexcept {
+  if (state_ != nullptr) state_->context().abort(reason);
+}
 
 std::vector<Candidate> Communicator::explain(Collective collective, std::size_t bytes) const {
-  const progress::HeldTurn turn{state_->context().turn()};
+  const progress::HeldTurn turn{held(state_, "explain")->context().turn()};
   collectives::CallShape shape = state_->shape();
   shape.bytes = bytes;
   const collectives::Selector& selector = state_->selector();

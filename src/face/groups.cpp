@@ -70,7 +70,7 @@ progress::Task gather_and_make(Splitting* splitting, collectives::Group group,
 Request split_by(const std::shared_ptr<CommunicatorState>& state,
                  context::CollectiveName collective, std::string_view operation, Membership mine,
                  std::function<void(Communicator&&)> take, const CallOptions& options) {
-  const CallScope scope{*state, operation, options};
+  const CallScope scope{*detail::held(state, operation), operation, options};
   return calls::run_async(state, operation, options, nullptr, nullptr, [&](RequestState& request) {
     // On ranks without a color too: the count is everybody's.
     const std::uint64_t child = state->take_child_id();
@@ -159,6 +159,7 @@ Request Communicator::split_async(std::optional<Communicator>& group, int color,
 Communicator Communicator::subgroup(std::span<const int> ranks, int tag,
                                     const CallOptions& options) {
   constexpr std::string_view operation = "subgroup";
+  detail::held(state_, operation);
   calls::check_tag(tag, false, operation);
   std::vector<int> context_ranks;
   std::uint64_t name = base::mix64(static_cast<std::uint64_t>(tag) + 1);
@@ -194,7 +195,7 @@ Communicator Communicator::subgroup(std::span<const int> ranks, int tag,
 }
 
 Communicator Communicator::self() {
-  const CallScope scope{*state_, "self", {}};
+  const CallScope scope{*detail::held(state_, "self"), "self", {}};
   // Nobody else has an id of it, so that it may be one that other ranks give to theirs.
   const std::uint64_t id = state_->take_subgroup_id(base::mix64(~std::uint64_t{0}));
   return Communicator{std::make_shared<CommunicatorState>(
@@ -202,8 +203,8 @@ Communicator Communicator::self() {
 }
 
 std::vector<int> Communicator::ranks_in(const Communicator& other) const {
-  const CallScope scope{state_->context(), "ranks_in"};
-  if (&state_->context() != &other.state_->context()) {
+  const CallScope scope{detail::held(state_, "ranks_in")->context(), "ranks_in"};
+  if (&state_->context() != &detail::held(other.state_, "ranks_in")->context()) {
     calls::bad_argument("ranks_in", "ask of its parent, its children, and theirs",
                         "the two communicators have no context in common");
   }
@@ -218,7 +219,8 @@ std::vector<int> Communicator::ranks_in(const Communicator& other) const {
 Communicator Communicator::split_node(const CallOptions& options) { return split_node(0, options); }
 
 Communicator Communicator::split_node(int key, const CallOptions& options) {
-  const int node = state_->context().node_of(state_->context_rank(rank()));
+  const int node =
+      detail::held(state_, "split_node")->context().node_of(state_->context_rank(rank()));
   return *split_now(state_, "split_node", {.color = node, .key = key}, options);
 }
 
@@ -244,7 +246,9 @@ Request Communicator::duplicate_to(std::function<void(Communicator&&)> take,
 }
 
 Communicator Communicator::independent(const CallOptions& options) {
-  { const CallScope scope{*state_, "independent", options}; }  // refused before anything is made
+  {
+    const CallScope scope{*detail::held(state_, "independent"), "independent", options};
+  }  // refused before anything is made
   Options init_options = state_->context().options();
   constexpr std::int64_t init_timeout_ms_max = 86'400'000;  // of the option
   if (!options.timeout.is_of_options()) {

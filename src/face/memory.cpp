@@ -97,7 +97,7 @@ std::shared_ptr<context::Allocation> allocate_for_one(CommunicatorState& state, 
 std::pair<std::shared_ptr<context::Allocation>, void*> Communicator::allocate_bytes(
     std::size_t count, std::size_t element_bytes, const CallOptions& options) {
   const std::size_t bytes = calls::checked_bytes(count, element_bytes, "allocate");
-  Context& context = state_->context();
+  Context& context = detail::held(state_, "allocate")->context();
   std::shared_ptr<context::Allocation> allocation;
   MemoryWanted mine;
   {
@@ -129,7 +129,7 @@ std::pair<std::shared_ptr<context::Allocation>, void*> Communicator::allocate_by
 std::pair<std::shared_ptr<context::Allocation>, void*> Communicator::allocate_bytes_here(
     std::size_t count, std::size_t element_bytes) {
   const std::size_t bytes = calls::checked_bytes(count, element_bytes, "allocate_here");
-  const auto allocation = allocate_for_one(*state_, bytes);
+  const auto allocation = allocate_for_one(*detail::held(state_, "allocate_here"), bytes);
   return {allocation, allocation->data()};
 }
 
@@ -158,7 +158,8 @@ struct ArenaResource::Allocated {
 };
 
 ArenaResource::ArenaResource(const Communicator& communicator)
-    : allocated_{std::make_unique<Allocated>(detail::Access::state(communicator))} {}
+    : allocated_{std::make_unique<Allocated>(
+          detail::held(detail::Access::state(communicator), "ArenaResource"))} {}
 ArenaResource::~ArenaResource() = default;
 
 void* ArenaResource::do_allocate(std::size_t bytes, std::size_t alignment) {

@@ -140,7 +140,7 @@ std::size_t whole_elements(const Status& status, std::size_t element_bytes) {
 
 void Communicator::send_elements(const ConstElements& data, int destination, int tag,
                                  const CallOptions& options) {
-  const CallScope scope{*state_, "send", options};
+  const CallScope scope{*held(state_, "send"), "send", options};
   if (destination == no_rank) [[unlikely]]
     return check_alone(data, tag, false, "send");
   const messaging::Outgoing message = outgoing(*state_, "send", data, destination, tag, options);
@@ -152,7 +152,7 @@ void Communicator::send_elements(const ConstElements& data, int destination, int
 
 Status Communicator::receive_elements(const Elements& data, int source, int tag,
                                       const CallOptions& options) {
-  const CallScope scope{*state_, "receive", options};
+  const CallScope scope{*held(state_, "receive"), "receive", options};
   if (source == no_rank) [[unlikely]]
     return check_alone(data, tag, true, "receive"), Status{};
   PendingOperation request{*state_, "receive", options};
@@ -173,17 +173,17 @@ Status Communicator::receive_elements(const Elements& data, int source, int tag,
 Status Communicator::sendrecv_elements(const ConstElements& sent, int to, const Elements& received,
                                        int from, Tags tags, const CallOptions& options) {
   if (to == no_rank && from == no_rank) {
-    const CallScope scope{*state_, "sendrecv", options};
+    const CallScope scope{*held(state_, "sendrecv"), "sendrecv", options};
     return check_alone(sent, tags.sent, false, "sendrecv"), Status{};
   }
-  return run(*state_, "sendrecv", options, [&](PendingOperation& request) {
+  return run(*held(state_, "sendrecv"), "sendrecv", options, [&](PendingOperation& request) {
     start_both(request, sent, to, received, from, tags, options);
   });
 }
 
 Request Communicator::send_elements_async(const ConstElements& data, int destination, int tag,
                                           const CallOptions& options) {
-  const CallScope scope{*state_, "send_async", options};
+  const CallScope scope{*held(state_, "send_async"), "send_async", options};
   if (destination == no_rank) [[unlikely]]
     return check_alone(data, tag, false, "send_async"), Access::ended_request();
   const messaging::Outgoing message =
@@ -195,7 +195,7 @@ Request Communicator::send_elements_async(const ConstElements& data, int destina
 
 Request Communicator::receive_elements_async(const Elements& data, int source, int tag,
                                              const CallOptions& options) {
-  const CallScope scope{*state_, "receive_async", options};
+  const CallScope scope{*held(state_, "receive_async"), "receive_async", options};
   if (source == no_rank) [[unlikely]]
     return check_alone(data, tag, true, "receive_async"), Access::ended_request();
   return run_async(state_, "receive_async", options, nullptr, data.data,
@@ -208,7 +208,7 @@ Request Communicator::receive_elements_async(const Elements& data, int source, i
 Request Communicator::sendrecv_elements_async(const ConstElements& sent, int to,
                                               const Elements& received, int from, Tags tags,
                                               const CallOptions& options) {
-  const CallScope scope{*state_, "sendrecv_async", options};
+  const CallScope scope{*held(state_, "sendrecv_async"), "sendrecv_async", options};
   if (to == no_rank && from == no_rank)
     return check_alone(sent, tags.sent, false, "sendrecv_async"), Access::ended_request();
   return run_async(state_, "sendrecv_async", options, sent.data, received.data,
@@ -218,7 +218,7 @@ Request Communicator::sendrecv_elements_async(const ConstElements& sent, int to,
 }
 
 Status Communicator::probe(int source, int tag, const CallOptions& options) {
-  const CallScope scope{*state_, "probe", options};
+  const CallScope scope{*held(state_, "probe"), "probe", options};
   if (source == no_rank) return {};
   const messaging::ReceiveOperation pattern = pattern_of(*state_, source, tag, "probe");
   state_->wait_for_message(pattern, "probe", state_->timeout_ms_of(options));
@@ -227,7 +227,7 @@ Status Communicator::probe(int source, int tag, const CallOptions& options) {
 }
 
 std::optional<Status> Communicator::try_probe(int source, int tag) {
-  const CallScope scope{*state_, "try_probe", {}};
+  const CallScope scope{*held(state_, "try_probe"), "try_probe", {}};
   if (source == no_rank) return Status{};
   const messaging::ReceiveOperation pattern = pattern_of(*state_, source, tag, "try_probe");
   if (const auto found = find_message(*state_, pattern)) return found;
@@ -257,7 +257,10 @@ Message::~Message() {
   }
 }
 
-const Status& Message::status() const noexcept { return message_->status; }
+const Status& Message::status() const noexcept {
+  static const Status none{};
+  return message_ == nullptr ? none : message_->status;
+}
 
 namespace {
 
@@ -276,11 +279,11 @@ Message take_message(const std::shared_ptr<CommunicatorState>& state,
 }  // namespace
 
 std::size_t Message::count_of(std::size_t element_bytes) const {
-  return whole_elements(message_->status, element_bytes);
+  return whole_elements(held(message_, "receive")->status, element_bytes);
 }
 
 Status Message::receive_elements(const Elements& data, const CallOptions& options) {
-  MatchedMessage& message = *message_;
+  MatchedMessage& message = *held(message_, "receive");
   require_unreceived(message, "receive");
   if (message.state == nullptr) return message.status;
   const auto start = [&](PendingOperation& request) {
@@ -300,7 +303,7 @@ Status Message::receive_elements(const Elements& data, const CallOptions& option
 }
 
 Request Message::receive_elements_async(const Elements& data, const CallOptions& options) {
-  MatchedMessage& message = *message_;
+  MatchedMessage& message = *held(message_, "receive_async");
   require_unreceived(message, "receive_async");
   if (message.state == nullptr) return Access::ended_request();
   // What does not fit is told at once, so that it stays ours.
@@ -322,7 +325,7 @@ Request Message::receive_elements_async(const Elements& data, const CallOptions&
 }
 
 Message Communicator::match(int source, int tag, const CallOptions& options) {
-  const CallScope scope{*state_, "match", options};
+  const CallScope scope{*held(state_, "match"), "match", options};
   if (source == no_rank) return Access::message(std::make_unique<MatchedMessage>());
   const messaging::ReceiveOperation pattern = pattern_of(*state_, source, tag, "match");
   state_->wait_for_message(pattern, "match", state_->timeout_ms_of(options));
@@ -331,7 +334,7 @@ Message Communicator::match(int source, int tag, const CallOptions& options) {
 }
 
 std::optional<Message> Communicator::try_match(int source, int tag) {
-  const CallScope scope{*state_, "try_match", {}};
+  const CallScope scope{*held(state_, "try_match"), "try_match", {}};
   if (source == no_rank) return Access::message(std::make_unique<MatchedMessage>());
   const messaging::ReceiveOperation pattern = pattern_of(*state_, source, tag, "try_match");
   if (!find_message(*state_, pattern)) {

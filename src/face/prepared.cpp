@@ -31,7 +31,8 @@ struct OwnLayout {
 struct PreparedOperation {
   PreparedOperation(const Communicator& of, const detail::AnyMessage& what,
                     const CallOptions& given)
-      : communicator{detail::Access::communicator(detail::Access::state(of))},
+      : communicator{detail::Access::communicator(
+            detail::held(detail::Access::state(of), "prepare"))},
         algorithm{given.algorithm},
         options{given},
         message{what} {
@@ -39,7 +40,8 @@ struct PreparedOperation {
   }
   PreparedOperation(const Communicator& of, const detail::AnyCollective& what,
                     const CallOptions& given)
-      : communicator{detail::Access::communicator(detail::Access::state(of))},
+      : communicator{detail::Access::communicator(
+            detail::held(detail::Access::state(of), "prepare"))},
         algorithm{given.algorithm},
         options{given},
         collective{what} {
@@ -75,7 +77,7 @@ Prepared& Prepared::operator=(Prepared&&) noexcept = default;
 Prepared::~Prepared() = default;
 
 void Prepared::start() {
-  calls::PreparedOperation& own = *operation_;
+  calls::PreparedOperation& own = *detail::held(operation_, "start");
   if (own.request.is_in_flight()) {
     calls::bad_argument("start", "wait() for it first", "it has been started, and has not ended");
   }
@@ -83,10 +85,10 @@ void Prepared::start() {
                             : detail::Access::start(own.communicator, *own.collective, own.options);
 }
 
-bool Prepared::test() { return operation_->request.test(); }
-Status Prepared::wait() { return operation_->request.wait(); }
-bool Prepared::cancel() { return operation_->request.cancel(); }
-Request& Prepared::request() noexcept { return operation_->request; }
+bool Prepared::test() { return detail::held(operation_, "test")->request.test(); }
+Status Prepared::wait() { return detail::held(operation_, "wait")->request.wait(); }
+bool Prepared::cancel() { return detail::held(operation_, "cancel")->request.cancel(); }
+Request& Prepared::request() { return detail::held(operation_, "request")->request; }
 
 void start_all(std::span<Prepared> operations) {
   for (Prepared& operation : operations) operation.start();

@@ -321,9 +321,10 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Case{"ranks_and_tags_out_of_range", {1, 3}}, Case{"ranges_that_are_none", {1, 3}},
         Case{"ranges_that_overlap_or_differ", {1, 3}}, Case{"reductions_without_a_meaning", {2}},
-        Case{"deadlines_out_of_range", {2}}, Case{"a_bootstrap_that_makes_no_sense", {1}},
-        Case{"a_refused_call_can_be_made_again", {3}}, Case{"roots_out_of_range", {1, 3}},
-        Case{"blocks_that_do_not_fit", {1, 3, 4}}, Case{"layouts_that_make_no_sense", {1, 3}},
+        Case{"deadlines_out_of_range", {2}}, Case{"what_was_moved_from_is_refused", {1, 3}},
+        Case{"a_bootstrap_that_makes_no_sense", {1}}, Case{"a_refused_call_can_be_made_again", {3}},
+        Case{"roots_out_of_range", {1, 3}}, Case{"blocks_that_do_not_fit", {1, 3, 4}},
+        Case{"layouts_that_make_no_sense", {1, 3}},
         Case{"ranges_of_collectives_that_overlap", {1, 3}},
         Case{"collectives_without_memory", {1, 3}},
         Case{"reductions_and_algorithms_that_do_not_apply", {1, 3}},

@@ -266,6 +266,15 @@ void deadlines_out_of_range(Communicator& world, Arguments) {
     refused([&] { world.split_node(call); }, "split_node");
     refused([&] { world.duplicate(call); }, "duplicate");
     refused([&] { world.independent(call); }, "independent");
+    std::optional<Communicator> made;
+    refused([&] { const Request request = world.split_async(made, 0, 0, call); }, "split_async");
+    refused([&] { const Request request = world.duplicate_async(made, call); }, "duplicate_async");
+    refused([&] { world.subgroup(std::vector{world.rank()}, 0, call); }, "subgroup");
+    refused([&] { const Message message = world.match(any_source, any_tag, call); }, "match");
+    refused([&] { world.allreduce_each(std::vector{std::span{data}}, sum, call); },
+            "allreduce_each");
+    Prepared prepared = world.prepare_barrier(call);
+    refused([&] { prepared.start(); }, "barrier_async");
     refused([&] { world.finish(call); }, "finish");
   }
   world.barrier({.timeout = year});
@@ -273,6 +282,81 @@ void deadlines_out_of_range(Communicator& world, Arguments) {
   world.barrier({.timeout = no_limit});
   check_nothing_happened(world);
 }
+
+// NOLINTBEGIN(bugprone-use-after-move): that is what is tried
+void what_was_moved_from_is_refused(Communicator& world, Arguments) {
+  Communicator gone = world.duplicate();
+  Communicator kept = std::move(gone);
+  const auto refused = [](auto&& call, const std::string& operation) {
+    expect_error(call, {bad, no_peer, operation, "the object was moved from, and is empty",
+                        "use what it was moved to"});
+  };
+  check_equal(gone.rank(), no_rank);
+  check_equal(gone.size(), 0);
+  gone.abort("nobody hears it");
+  Memory memory;
+  for (const OneCall& one : message_calls) {
+    const Given given = memory.good();
+    refused([&] { one.make(gone, given); }, one.operation);
+  }
+  std::vector<int>& data = memory.sent;
+  int one = 1;
+  refused([&] { gone.barrier(); }, "barrier");
+  refused([&] { const Request request = gone.barrier_async(); }, "barrier_async");
+  refused([&] { gone.allreduce(data, sum); }, "allreduce");
+  refused([&] { (void)gone.allreduce(one, sum); }, "allreduce");
+  refused([&] { (void)gone.allgather(one); }, "allgather");
+  refused([&] { gone.allreduce_each(std::vector{std::span{data}}, sum); }, "allreduce_each");
+  refused([&] { (void)gone.receive<int>(0); }, "match");
+  refused([&] { (void)gone.try_match(); }, "try_match");
+  refused([&] { (void)gone.prepare_barrier(); }, "prepare");
+  refused([&] { (void)gone.explain(Collective::barrier, 0); }, "explain");
+  refused([&] { gone.allocate<int>(4); }, "allocate");
+  refused([&] { gone.allocate_here<int>(4); }, "allocate_here");
+  refused([&] { const ArenaResource resource{gone}; }, "ArenaResource");
+  refused([&] { gone.split(0); }, "split");
+  refused([&] { gone.split_node(); }, "split_node");
+  refused([&] { gone.duplicate(); }, "duplicate");
+  std::optional<Communicator> made;
+  refused([&] { const Request request = gone.split_async(made, 0); }, "split_async");
+  refused([&] { const Request request = gone.duplicate_async(made); }, "duplicate_async");
+  refused([&] { gone.subgroup(std::vector{0}); }, "subgroup");
+  refused([&] { gone.self(); }, "self");
+  refused([&] { gone.independent(); }, "independent");
+  refused([&] { (void)gone.ranks_in(world); }, "ranks_in");
+  refused([&] { (void)world.ranks_in(gone); }, "ranks_in");
+  refused([&] { gone.progress(); }, "progress");
+  refused([&] { gone.wait_fd(); }, "wait_fd");
+  refused([&] { gone.arm_wait(); }, "arm_wait");
+  refused([&] { gone.finish(); }, "finish");
+
+  Prepared prepared = kept.prepare_barrier();
+  Prepared step = std::move(prepared);
+  refused([&] { prepared.start(); }, "start");
+  refused([&] { prepared.test(); }, "test");
+  refused([&] { prepared.wait(); }, "wait");
+  refused([&] { prepared.cancel(); }, "cancel");
+  refused([&] { prepared.request(); }, "request");
+  step.start();
+  step.wait();
+
+  const Request sending = kept.send_async(one, kept.rank());
+  Message message = kept.match(kept.rank());
+  Message taken = std::move(message);
+  int got = 0;
+  check_equal(message.status().source, no_rank);
+  refused([&] { message.receive(got); }, "receive");
+  refused([&] { (void)message.receive<int>(); }, "receive");
+  refused([&] { const Request request = message.receive_async(got); }, "receive_async");
+  taken.receive(got);
+  check_equal(got, 1);
+
+  // Nobody else was disturbed, and it can be assigned to.
+  gone = std::move(kept);
+  check_nothing_happened(gone);
+  check_nothing_happened(world);
+}
+// NOLINTEND(bugprone-use-after-move)
 
 // One rank's arguments make no sense, the others' do: it may call again, and they never knew.
 void a_refused_call_can_be_made_again(Communicator& world, Arguments) {
@@ -295,6 +379,7 @@ std::vector<Scenario> argument_scenarios() {
           in_world("ranges_that_overlap_or_differ", ranges_that_overlap_or_differ),
           in_world("reductions_without_a_meaning", reductions_without_a_meaning),
           in_world("deadlines_out_of_range", deadlines_out_of_range),
+          in_world("what_was_moved_from_is_refused", what_was_moved_from_is_refused),
           in_world("a_refused_call_can_be_made_again", a_refused_call_can_be_made_again)};
 }
 
