@@ -321,6 +321,7 @@ Options options_of(std::span<const std::string_view> settings) {
     if (end == std::string_view::npos ||
         std::ranges::find(table, name, &OptionRow::variable) == table.end()) {
       std::vector<std::string> known;
+      known.reserve(table.size());
       for (const auto& row : table) known.emplace_back(row.variable);
       const std::string meant = nearest(name, known, std::string_view{"QPMESH_"}.size());
       throw_error({ErrorCode::bad_config}, "options", "docs/options.md lists every option",

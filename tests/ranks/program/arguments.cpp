@@ -3,6 +3,7 @@
 #include <array>
 #include <limits>
 
+#include "program/every_call.hpp"
 #include "program/scenario.hpp"
 
 namespace qpmesh::ranks {
@@ -294,41 +295,11 @@ void what_was_moved_from_is_refused(Communicator& world, Arguments) {
   check_equal(gone.rank(), no_rank);
   check_equal(gone.size(), 0);
   gone.abort("nobody hears it");
-  Memory memory;
-  for (const OneCall& one : message_calls) {
-    const Given given = memory.good();
-    refused([&] { one.make(gone, given); }, one.operation);
-  }
-  std::vector<int>& data = memory.sent;
-  int one = 1;
-  refused([&] { gone.barrier(); }, "barrier");
-  refused([&] { const Request request = gone.barrier_async(); }, "barrier_async");
-  refused([&] { gone.allreduce(data, sum); }, "allreduce");
-  refused([&] { (void)gone.allreduce(one, sum); }, "allreduce");
-  refused([&] { (void)gone.allgather(one); }, "allgather");
-  refused([&] { gone.allreduce_each(std::vector{std::span{data}}, sum); }, "allreduce_each");
-  refused([&] { (void)gone.receive<int>(0); }, "match");
-  refused([&] { (void)gone.try_match(); }, "try_match");
+  for (const AnyCall& call : every_call()) refused([&] { call.make(gone); }, call.operation);
   refused([&] { (void)gone.prepare_barrier(); }, "prepare");
   refused([&] { (void)gone.explain(Collective::barrier, 0); }, "explain");
-  refused([&] { gone.allocate<int>(4); }, "allocate");
-  refused([&] { gone.allocate_here<int>(4); }, "allocate_here");
-  refused([&] { const ArenaResource resource{gone}; }, "ArenaResource");
-  refused([&] { gone.split(0); }, "split");
-  refused([&] { gone.split_node(); }, "split_node");
-  refused([&] { gone.duplicate(); }, "duplicate");
-  std::optional<Communicator> made;
-  refused([&] { const Request request = gone.split_async(made, 0); }, "split_async");
-  refused([&] { const Request request = gone.duplicate_async(made); }, "duplicate_async");
-  refused([&] { gone.subgroup(std::vector{0}); }, "subgroup");
-  refused([&] { gone.self(); }, "self");
-  refused([&] { gone.independent(); }, "independent");
-  refused([&] { (void)gone.ranks_in(world); }, "ranks_in");
   refused([&] { (void)world.ranks_in(gone); }, "ranks_in");
-  refused([&] { gone.progress(); }, "progress");
-  refused([&] { gone.wait_fd(); }, "wait_fd");
-  refused([&] { gone.arm_wait(); }, "arm_wait");
-  refused([&] { gone.finish(); }, "finish");
+  refused([&] { const ArenaResource resource{gone}; }, "ArenaResource");
 
   Prepared prepared = kept.prepare_barrier();
   Prepared step = std::move(prepared);
@@ -340,7 +311,8 @@ void what_was_moved_from_is_refused(Communicator& world, Arguments) {
   step.start();
   step.wait();
 
-  const Request sending = kept.send_async(one, kept.rank());
+  const int sent = 1;
+  const Request sending = kept.send_async(sent, kept.rank());
   Message message = kept.match(kept.rank());
   Message taken = std::move(message);
   int got = 0;

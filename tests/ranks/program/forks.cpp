@@ -7,6 +7,7 @@
 #include <optional>
 #include <thread>
 
+#include "program/every_call.hpp"
 #include "program/scenario.hpp"
 
 namespace qpmesh::ranks {
@@ -53,27 +54,7 @@ void a_forked_child_is_refused(Communicator& world, Arguments) {
            "in the child"});
     };
     Communicator& group = *own;
-    std::vector<std::int64_t> data = addends(me, 4);
-    std::vector<std::int64_t> all(4 * static_cast<std::size_t>(size));
-    refused([&] { group.send(data, 0); }, "send");
-    refused([&] { group.receive(data); }, "receive");
-    refused([&] { group.sendrecv(data, 0, all, 0); }, "sendrecv");
-    refused([&] { auto sent = group.send_async(data, 0); }, "send_async");
-    refused([&] { auto got = group.receive_async(data); }, "receive_async");
-    refused([&] { group.probe(); }, "probe");
-    refused([&] { group.try_probe(); }, "try_probe");
-    refused([&] { group.barrier(); }, "barrier");
-    refused([&] { group.broadcast(data, 0); }, "broadcast");
-    refused([&] { group.allreduce(data, sum); }, "allreduce");
-    refused([&] { auto sums = group.allreduce_async(data, sum); }, "allreduce_async");
-    refused([&] { group.allgather(data, all); }, "allgather");
-    refused([&] { group.split(0); }, "split");
-    refused([&] { group.split_node(); }, "split_node");
-    refused([&] { group.duplicate(); }, "duplicate");
-    refused([&] { group.independent(); }, "independent");
-    refused([&] { group.allocate<int>(4); }, "allocate");
-    refused([&] { group.progress(); }, "progress");
-    refused([&] { group.finish(); }, "finish");
+    for (const AnyCall& call : every_call()) refused([&] { call.make(group); }, call.operation);
     refused([&] { child->barrier(); }, "barrier");
     refused([&] { request->test(); }, "receive_async");
     refused([&] { request->wait(); }, "receive_async");
