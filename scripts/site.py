@@ -30,6 +30,7 @@ a { color: var(--link); text-decoration: none } a:hover { text-decoration: under
 code { font: .88em ui-monospace, monospace; background: var(--soft); padding: .1em .25em; border-radius: 3px; overflow-wrap: anywhere }
 pre { background: var(--soft); border: 1px solid var(--line); border-radius: 6px; padding: .7rem .9rem; overflow-x: auto }
 pre code { background: none; padding: 0; overflow-wrap: normal }
+td code { overflow-wrap: break-word }  /* a column is as wide as its longest word */
 .table { overflow-x: auto } table { border-collapse: collapse; margin: .6rem 0 }
 th, td { border: 1px solid var(--line); padding: .3rem .6rem; text-align: left; vertical-align: top } th { background: var(--soft) }
 figure { margin: .8rem 0 } figcaption { font-size: .85rem } img { max-width: 100% } figure svg { width: 100%; max-width: 40rem; height: auto }
