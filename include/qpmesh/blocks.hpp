@@ -130,6 +130,7 @@ template <std::ranges::forward_range L>
 auto blocks(L&& ranges) {
   using T = detail::range_element_t<std::ranges::range_reference_t<L>>;
   std::vector<std::span<T>> list;
+  list.reserve(static_cast<std::size_t>(std::ranges::distance(ranges)));
   for (auto&& range : ranges) list.emplace_back(range);
   return Blocks<T>{std::span<const std::span<T>>{list}};
 }

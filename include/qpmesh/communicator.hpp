@@ -173,6 +173,7 @@ class QPMESH_API Communicator {
     requires TargetRange<std::ranges::range_reference_t<R>>
   void allreduce_each(R&& vectors, const O& reduction, const CallOptions& options = {}) {
     std::vector<detail::Elements> each;
+    each.reserve(static_cast<std::size_t>(std::ranges::distance(vectors)));
     for (auto&& vector : vectors) each.push_back(detail::elements(vector));
     allreduce_elements(
         each, detail::any_reduction<element_t<std::ranges::range_reference_t<R>>>(reduction),

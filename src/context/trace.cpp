@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <iterator>
 #include <utility>
 
@@ -69,7 +68,8 @@ base::UniqueFd create(const std::string& path, int rank, const base::System& sys
     return ::open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   }))};
   if (!file) {
-    log.warning("no trace: {} (QPMESH_TRACE) cannot be written: {}", name, std::strerror(errno));
+    log.warning("no trace: {} (QPMESH_TRACE) cannot be written: {}", name,
+                base::describe_errno(errno));
   }
   return file;
 }
@@ -219,7 +219,7 @@ void Trace::write_all(std::string_view text) noexcept {
         system_.call("write", [&] { return ::write(file_.get(), text.data(), text.size()); });
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {
-      log_.warning("the trace ends here: it cannot be written: {}", std::strerror(errno));
+      log_.warning("the trace ends here: it cannot be written: {}", base::describe_errno(errno));
       file_ = {};
       return;
     }

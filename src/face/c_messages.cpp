@@ -68,7 +68,7 @@ class FreeHandles {
     return memory;
   }
   void give(void* memory) noexcept {
-    if (count_ == count_max_) return ::operator delete(memory);
+    if (count_ == count_max) return ::operator delete(memory);
     ++count_;
     first_ = ::new (memory) Free{first_};
   }
@@ -77,14 +77,14 @@ class FreeHandles {
   FreeHandles& operator=(const FreeHandles&) = delete;
   ~FreeHandles() {
     while (first_ != nullptr) ::operator delete(std::exchange(first_, first_->next));
-    count_ = count_max_;  // what is freed later, when the thread ends, is not kept
+    count_ = count_max;  // what is freed later, when the thread ends, is not kept
   }
 
  private:
   struct Free {
     Free* next;
   };
-  static constexpr int count_max_ = 1024;  // 100 KiB; a thread may free what others began
+  static constexpr int count_max = 1024;  // 100 KiB; a thread may free what others began
 
   Free* first_ = nullptr;
   int count_ = 0;

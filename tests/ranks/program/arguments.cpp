@@ -238,7 +238,7 @@ void deadlines_out_of_range(Communicator& world, Arguments) {
   constexpr std::chrono::hours year{365 * 24};
   constexpr auto shortest = std::numeric_limits<std::int64_t>::min() + 1;
   constexpr auto longest = std::numeric_limits<std::int64_t>::max() - 1;
-  for (const auto& [limit, ms] : std::vector<std::pair<TimeLimit, std::int64_t>>{
+  for (const auto& each : std::vector<std::pair<TimeLimit, std::int64_t>>{
            {0ms, 0},
            {-1ms, -1},
            {milliseconds{shortest}, shortest},
@@ -246,7 +246,8 @@ void deadlines_out_of_range(Communicator& world, Arguments) {
            {milliseconds{longest}, longest},
            {std::chrono::duration<double>{std::numeric_limits<double>::infinity()}, longest},
            {std::chrono::duration<double>{std::numeric_limits<double>::quiet_NaN()}, shortest}}) {
-    const CallOptions call{.timeout = limit};
+    const CallOptions call{.timeout = each.first};
+    const std::int64_t ms = each.second;
     const auto refused = [&](auto&& make, const std::string& operation) {
       expect_error(make, {bad, no_peer, operation, "a timeout of " + std::to_string(ms) + " ms",
                           "1 to 31536000000 ms, no_limit, or leave it out for QPMESH_TIMEOUT_MS"});

@@ -189,6 +189,7 @@ void ranges_in_buffers_are_blocks(Communicator& world, Arguments) {
   const int me = world.rank();
   constexpr std::size_t count = 20'000;
   std::vector<Buffer<int>> buffers;
+  buffers.reserve(static_cast<std::size_t>(world.size()));
   for (int rank = 0; rank < world.size(); ++rank) buffers.push_back(world.allocate<int>(count));
   const std::vector<int> mine(count, me);
   world.allgather(mine, blocks(buffers));

@@ -105,6 +105,7 @@ void a_synchronous_send_ends_with_its_receive(Communicator& world, Arguments) {
     const Bytes data = pattern(bytes, 3);
     if (me == 0) {
       std::vector<Request> sends;
+      sends.reserve(static_cast<std::size_t>(world.size()));
       for (int to = 0; to < world.size(); ++to)
         sends.push_back(world.send_async(data, to, 2, {.synchronous = true}));
       // Nobody receives before they are told that nothing has ended.

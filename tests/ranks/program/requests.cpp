@@ -164,6 +164,7 @@ void several_requests_are_tested_and_waited_for(Communicator& world, Arguments) 
   const int me = world.rank();
   std::vector<int> values(3, -1);
   std::vector<Request> requests;
+  requests.reserve(values.size());
   for (int tag = 0; int& value : values) requests.push_back(world.receive_async(value, me, tag++));
   check(!test_any(requests), "nothing is done");
   check(!test_all(requests), "not all is done");

@@ -23,6 +23,7 @@ void in_threads(int count, const std::function<void(int)>& work) {
   std::mutex mutex;
   std::exception_ptr first;
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) {
     threads.emplace_back([&, i] {
       try {
@@ -95,6 +96,7 @@ void threads_wait_for_any_of_their_own(Communicator& world, Arguments) {
     for (int round = 0; round < 20; ++round) {
       std::array<int, requests_each> received{};
       std::vector<Request> requests;
+      requests.reserve(received.size());
       const int from = (world.rank() + world.size() - 1) % world.size();
       for (int& value : received) requests.push_back(world.receive_async(value, from, thread));
       for (int i = 0; i < static_cast<int>(requests_each); ++i)
@@ -115,6 +117,7 @@ void threads_wait_for_any_of_their_own(Communicator& world, Arguments) {
 void threads_have_groups_of_their_own(Communicator& world, Arguments) {
   constexpr int threads = 3;
   std::vector<Communicator> groups;
+  groups.reserve(threads);
   for (int thread = 0; thread < threads; ++thread) groups.push_back(world.duplicate());
   in_threads(threads, [&](int thread) {
     Communicator& group = groups[static_cast<std::size_t>(thread)];
@@ -165,8 +168,11 @@ void another_thread_waits_for_a_request(Communicator& world, Arguments) {
     Request received = world.receive_async(in, peer);
     Request sent = world.send_async(out, peer);
     in_threads(2, [&](int thread) {
-      if (thread == 0) received.wait();
-      else Request{std::move(sent)};  // its destructor waits
+      if (thread == 0) {
+        received.wait();
+      } else {
+        const Request gone{std::move(sent)};  // its destructor waits
+      }
     });
     check_pattern(in, peer + round);
   }

@@ -105,8 +105,9 @@ void functions_of_two_elements_reduce(Communicator& world, Arguments) {
     check(larger == std::vector<int>(count, size - 1), "a commutative function, asynchronously");
   }
 
+  const int half = me / 2;
   const auto found =
-      world.allreduce(Located<double>{.value = -1.0 * (me / 2), .place = me}, min_located);
+      world.allreduce(Located<double>{.value = -1.0 * half, .place = me}, min_located);
   const int least = (size - 1) / 2;
   check(found == Located<double>{-1.0 * least, 2 * least}, "the least value and its place");
   check(world.allreduce(Located<int>{.value = 7, .place = me}, max_located) == Located<int>{7, 0},
@@ -232,6 +233,7 @@ void nobody_is_a_partner(Communicator& world, Arguments) {
 void several_vectors_are_reduced_in_one_call(Communicator& world, Arguments) {
   const std::vector<std::size_t> counts{3, 0, 20'000, 1, 8'191, 8'192, 500};
   std::vector<std::vector<std::int64_t>> vectors;
+  vectors.reserve(counts.size());
   for (const std::size_t count : counts) vectors.push_back(addends(world.rank(), count));
   world.allreduce_each(vectors, sum);
   for (std::size_t i = 0; i < counts.size(); ++i) {
