@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <ranges>
@@ -49,6 +50,17 @@ class Blocks {
       lists_[equal.block_count + block] = block * equal.stride_elements;
     const std::span<const std::size_t> lists{lists_};
     layout_ = {{lists.first(equal.block_count), lists.last(equal.block_count)}, false};
+  }
+  // A vector, and lists of other integers that say how it is cut: they are copied.
+  template <std::ranges::sized_range C, std::ranges::sized_range D>
+  Blocks(std::span<T> all, const C& counts, const D& displacements)
+      : data_{all.data()}, size_{all.size()} {
+    lists_.reserve(std::ranges::size(counts) + std::ranges::size(displacements));
+    for (const auto count : counts) lists_.push_back(static_cast<std::size_t>(count));
+    for (const auto begin : displacements) lists_.push_back(static_cast<std::size_t>(begin));
+    const std::span<const std::size_t> lists{lists_};
+    layout_ = {{lists.first(std::ranges::size(counts)), lists.subspan(std::ranges::size(counts))},
+               false};
   }
   Blocks(Blocks&&) noexcept = default;
   Blocks& operator=(Blocks&&) noexcept = default;
@@ -105,6 +117,12 @@ const AnyLayout* layout_of(const R& data) noexcept {
 template <class L>
 concept CutOf = std::same_as<L, BlockLayout> || std::same_as<L, BlockStride>;
 
+// Of counts or displacements that are no std::size_t, as programs of MPI have them.
+template <class L>
+concept OtherIntegers = std::ranges::forward_range<L> && std::ranges::sized_range<L> &&
+                        std::integral<std::ranges::range_value_t<L>> &&
+                        !std::same_as<std::ranges::range_value_t<L>, std::size_t>;
+
 template <class R>
 using range_element_t = std::remove_reference_t<std::ranges::range_reference_t<R>>;
 
@@ -116,6 +134,13 @@ template <detail::ElementRange R>
 Blocks<detail::range_element_t<R>> blocks(R&& all, std::span<const std::size_t> counts,
                                           std::span<const std::size_t> displacements = {}) {
   return {std::span<detail::range_element_t<R>>{all}, BlockLayout{counts, displacements}};
+}
+// The same with lists of int and its like, which are copied. A negative one is as much too large.
+template <detail::ElementRange R, detail::OtherIntegers C,
+          detail::OtherIntegers D = std::span<const int>>
+  requires std::ranges::borrowed_range<R>
+Blocks<detail::range_element_t<R>> blocks(R&& all, const C& counts, const D& displacements = {}) {
+  return {std::span<detail::range_element_t<R>>{all}, counts, displacements};
 }
 // As the layout says, or the stride.
 template <detail::ElementRange R, detail::CutOf L>

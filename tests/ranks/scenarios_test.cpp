@@ -100,6 +100,7 @@ INSTANTIATE_TEST_SUITE_P(blocks, Scenarios,
                          testing::Values(Case{"ranges_that_lie_apart_are_blocks", {1, 2, 3, 4, 5}},
                                          Case{"ranges_in_buffers_are_blocks", {1, 2, 3}},
                                          Case{"blocks_lie_at_a_stride", {1, 2, 3, 5}},
+                                         Case{"lists_may_be_of_int", {1, 2, 3, 5}},
                                          Case{"lists_of_blocks_that_make_no_sense", {1, 2, 3}}),
                          name_of);
 

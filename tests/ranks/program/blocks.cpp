@@ -185,6 +185,39 @@ void ranges_that_lie_apart_are_blocks(Communicator& world, Arguments) {
   }
 }
 
+// As programs of MPI have them.
+void lists_may_be_of_int(Communicator& world, Arguments) {
+  const int me = world.rank();
+  const int size = world.size();
+  std::vector<int> counts;
+  std::vector<std::int64_t> displacements;
+  for (int rank = 0; rank < size; ++rank) {
+    counts.push_back(rank + 1);
+    displacements.push_back(std::int64_t{2} * rank * size);
+  }
+  const std::vector<int> mine(static_cast<std::size_t>(me) + 1, me);
+  const auto ranks = static_cast<std::size_t>(size);
+  std::vector<int> packed(ranks * (ranks + 1) / 2);
+  world.allgather(mine, blocks(packed, counts));
+  std::vector<int> apart(2 * ranks * ranks, -1);
+  world.allgather_async(mine, blocks(apart, counts, displacements)).wait();
+  std::size_t next = 0;
+  for (int rank = 0; rank < size; ++rank) {
+    const std::size_t first = 2 * ranks * static_cast<std::size_t>(rank);
+    for (int i = 0; i <= rank; ++i) {
+      check_equal(packed[next++], rank);
+      check_equal(apart[first + static_cast<std::size_t>(i)], rank);
+    }
+    check_equal(apart[first + static_cast<std::size_t>(rank) + 1], -1);
+  }
+  counts[0] = -1;
+  expect_error([&] { world.allgather(mine, blocks(packed, counts)); },
+               {ErrorCode::bad_argument, no_peer, "allgather",
+                "block 0 of out, 18446744073709551615 elements from 0 on, does not lie in its *",
+                "counts and displacements are in elements"});
+  world.barrier();
+}
+
 void ranges_in_buffers_are_blocks(Communicator& world, Arguments) {
   const int me = world.rank();
   constexpr std::size_t count = 20'000;
@@ -285,6 +318,7 @@ std::vector<Scenario> block_scenarios() {
   return {in_world("ranges_that_lie_apart_are_blocks", ranges_that_lie_apart_are_blocks),
           in_world("ranges_in_buffers_are_blocks", ranges_in_buffers_are_blocks),
           in_world("blocks_lie_at_a_stride", blocks_lie_at_a_stride),
+          in_world("lists_may_be_of_int", lists_may_be_of_int),
           in_world("lists_of_blocks_that_make_no_sense", lists_of_blocks_that_make_no_sense)};
 }
 
