@@ -98,6 +98,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(blocks, Scenarios,
                          testing::Values(Case{"ranges_that_lie_apart_are_blocks", {1, 2, 3, 4, 5}},
+                                         Case{"ranges_that_lie_apart_are_reduced", {1, 2, 3, 4, 5}},
                                          Case{"ranges_in_buffers_are_blocks", {1, 2, 3}},
                                          Case{"blocks_lie_at_a_stride", {1, 2, 3, 5}},
                                          Case{"lists_may_be_of_int", {1, 2, 3, 5}},
@@ -210,6 +211,7 @@ INSTANTIATE_TEST_SUITE_P(over_tcp, Scenarios, testing::ValuesIn([] {
                                {"detached_operations_end_with_finish", {3}},
                                {"a_communicator_takes_its_detached_operations_along", {3}},
                                {"ranges_that_lie_apart_are_blocks", {3}},
+                               {"ranges_that_lie_apart_are_reduced", {3}},
                                {"subgroups_are_made_by_their_members_alone", {5}},
                                {"memory_of_one_rank_is_used_like_any", {3}},
                            };

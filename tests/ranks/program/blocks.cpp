@@ -85,16 +85,21 @@ struct Addends {
   std::vector<std::vector<std::int64_t>> rows;
 };
 
+// Rank r has r + 1 times so many, and the last one none.
+std::vector<std::size_t> growing_counts(std::size_t ranks, std::size_t unit) {
+  std::vector<std::size_t> counts(ranks);
+  std::iota(counts.begin(), counts.end(), std::size_t{1});
+  for (std::size_t& count : counts) count *= unit;
+  if (ranks > 1) counts.back() = 0;
+  return counts;
+}
+
 void ranges_that_lie_apart_are_blocks(Communicator& world, Arguments) {
   const int me = world.rank();
   const auto ranks = static_cast<std::size_t>(world.size());
   const int root = world.size() - 1;
   for (const std::size_t unit : {0U, 1U, 40U, 3'000U, 60'001U}) {
-    // Rank r has r + 1 times so many, and the last one none.
-    std::vector<std::size_t> counts(ranks);
-    std::iota(counts.begin(), counts.end(), std::size_t{1});
-    for (std::size_t& count : counts) count *= unit;
-    if (ranks > 1) counts.back() = 0;
+    const std::vector<std::size_t> counts = growing_counts(ranks, unit);
     const std::vector<Cell> mine = cells(me, 0, counts[static_cast<std::size_t>(me)]);
     const auto check_all = [&](Rows& rows, const std::string& what) {
       for (int from = 0; from < world.size(); ++from) {
@@ -138,32 +143,6 @@ void ranges_that_lie_apart_are_blocks(Communicator& world, Arguments) {
       check(block == cells(root, me, block.size()), "scatter " + std::string{options.algorithm});
     });
 
-    // Cell i of the block for rank r is what everybody gave there, in the order of ranks and
-    // not.
-    for (const bool ordered : {false, true}) {
-      with_every_row(world, Collective::reduce_scatter, [&](const CallOptions& options) {
-        const std::string name = "reduce_scatter " + std::string{options.algorithm};
-        Addends given{me, counts};
-        std::vector<std::int64_t> sums(mine.size());
-        const auto add = [](std::int64_t a, std::int64_t b) { return a + b; };
-        const auto reduce = [&](std::span<std::int64_t> out) {
-          const auto& source = std::as_const(given.rows);
-          if (ordered) world.reduce_scatter(blocks(source), out, add, options);
-          else world.reduce_scatter(blocks(source), out, sum, options);
-        };
-        reduce(sums);
-        check(sums == given.sums(world.size(), me), name);
-        world.reduce_scatter_async(blocks(given.rows), sums, sum, options).wait();
-        check(sums == given.sums(world.size(), me), name + ", asynchronously");
-        const auto others = given.rows;
-        reduce(given.rows[static_cast<std::size_t>(me)]);  // in place
-        check(given.rows[static_cast<std::size_t>(me)] == sums, name + " in place");
-        for (std::size_t to = 0; to < ranks; ++to) {
-          if (static_cast<int>(to) != me) check(given.rows[to] == others[to], name + " writes");
-        }
-      });
-    }
-
     // To rank r so many as it has; and from ranges into one vector.
     with_every_row(world, Collective::alltoall, [&](const CallOptions& options) {
       const std::string name{options.algorithm};
@@ -182,6 +161,37 @@ void ranges_that_lie_apart_are_blocks(Communicator& world, Arguments) {
                                  cells(static_cast<int>(from), me, mine.size())),
               "alltoall into one vector " + name);
     });
+  }
+}
+
+// By functions in the order of ranks, and by sums in any.
+void ranges_that_lie_apart_are_reduced(Communicator& world, Arguments) {
+  const int me = world.rank();
+  const auto ranks = static_cast<std::size_t>(world.size());
+  const auto own = static_cast<std::size_t>(me);
+  const auto add = [](std::int64_t a, std::int64_t b) { return a + b; };
+  for (const std::size_t unit : {0U, 1U, 40U, 20'001U}) {
+    const Addends given{me, growing_counts(ranks, unit)};
+    const std::vector<std::int64_t> expected = given.sums(world.size(), me);
+    for (const bool ordered : {false, true}) {
+      with_every_row(world, Collective::reduce_scatter, [&](const CallOptions& options) {
+        const std::string name = "reduce_scatter " + std::string{options.algorithm};
+        const auto reduce = [&](const auto& in, std::span<std::int64_t> out) {
+          if (ordered) world.reduce_scatter(blocks(in), out, add, options);
+          else world.reduce_scatter(blocks(in), out, sum, options);
+        };
+        std::vector<std::int64_t> sums(expected.size());
+        reduce(given.rows, sums);
+        check(sums == expected, name);
+        world.reduce_scatter_async(blocks(given.rows), sums, sum, options).wait();
+        check(sums == expected, name + ", asynchronously");
+        auto rows = given.rows;
+        reduce(rows, rows[own]);  // in place
+        check(rows[own] == expected, name + " in place");
+        rows[own] = given.rows[own];
+        check(rows == given.rows, name + " writes its own block alone");
+      });
+    }
   }
 }
 
@@ -316,6 +326,7 @@ void blocks_lie_at_a_stride(Communicator& world, Arguments) {
 
 std::vector<Scenario> block_scenarios() {
   return {in_world("ranges_that_lie_apart_are_blocks", ranges_that_lie_apart_are_blocks),
+          in_world("ranges_that_lie_apart_are_reduced", ranges_that_lie_apart_are_reduced),
           in_world("ranges_in_buffers_are_blocks", ranges_in_buffers_are_blocks),
           in_world("blocks_lie_at_a_stride", blocks_lie_at_a_stride),
           in_world("lists_may_be_of_int", lists_may_be_of_int),
