@@ -99,16 +99,19 @@ Hierarchy::Hierarchy(const Group::Members& whole, const Setup& setup)
   node_context_ranks_ = context_ranks(whole, static_cast<int>(here.size()),
                                       [&](int i) { return here[static_cast<std::size_t>(i)]; });
   leader_context_ranks_ = context_ranks(whole, nodes, on_each(0));
+  last_context_ranks_ =
+      context_ranks(whole, nodes, [&](int node) { return placement_.ranks_of(node).back(); });
   if (has_lane()) lane_context_ranks_ = context_ranks(whole, nodes, on_each(index_));
   Parts parts{.whole = whole,
               .before = part_of(whole, node_context_ranks_, index_, setup.before),
               .after = part_of(whole, node_context_ranks_, index_, setup.after),
               .lane = part_of(whole, lane_context_ranks_, node_),
-              .leaders = part_of(whole, leader_context_ranks_, node_)};
+              .leaders = part_of(whole, leader_context_ranks_, node_),
+              .last_ranks = part_of(whole, last_context_ranks_, node_)};
   parts.whole.hierarchy = this;
   for (std::uint32_t piece = 0; piece < parts_.size(); ++piece) {
-    for (Group::Members* const members :
-         {&parts.whole, &parts.before, &parts.after, &parts.lane, &parts.leaders})
+    for (Group::Members* const members : {&parts.whole, &parts.before, &parts.after, &parts.lane,
+                                          &parts.leaders, &parts.last_ranks})
       members->piece = piece;
     parts_[piece] = parts;
   }

@@ -103,6 +103,8 @@ class Hierarchy {
   // Ranks of equal index on all nodes are a lane, as many as the node with the fewest ranks has.
   int lanes() const noexcept { return lanes_; }
   bool has_lane() const noexcept { return index_ < lanes_; }
+  bool is_first_node() const noexcept { return node_ == 0; }
+  int last_index() const noexcept { return node_ranks() - 1; }
 
   // Places in the two lines. Taken where the call begins, left where its last operation of that
   // side does; by a piece of a call where that ends, so that the first one is there soon.
@@ -132,6 +134,11 @@ class Hierarchy {
                const Arguments& arguments, bool uneven = false) {
     return run(far_, parts_of(whole).leaders, whole, collective, bytes, arguments, uneven);
   }
+  // By the last rank of each node.
+  Task last_ranks(const Group& whole, Collective collective, std::size_t bytes,
+                  const Arguments& arguments) {
+    return run(far_, parts_of(whole).last_ranks, whole, collective, bytes, arguments, false);
+  }
 
  private:
   Task run_pieces(Group whole, const Arguments& arguments, int count, RunPiece run_piece);
@@ -143,6 +150,7 @@ class Hierarchy {
     Group::Members after;
     Group::Members lane;
     Group::Members leaders;
+    Group::Members last_ranks;
   };
   struct Lines {
     TicketQueue before;
@@ -165,6 +173,7 @@ class Hierarchy {
   std::vector<int> node_context_ranks_;
   std::vector<int> lane_context_ranks_;
   std::vector<int> leader_context_ranks_;
+  std::vector<int> last_context_ranks_;
   std::array<Parts, 1 + pieces_max> parts_;  // of a whole call first
   Level near_;
   Level far_;                // of one rank of each node
@@ -238,6 +247,9 @@ struct PartCost {
 
 // What rows apply to. A reduction combines the operands of a node first.
 inline bool has_levels(const CallShape& shape) { return shape.levels.nodes > 0; }
+inline bool has_levels_in_order(const CallShape& shape) {
+  return has_levels(shape) && shape.levels.in_order;
+}
 inline bool reduces_by_nodes(const CallShape& shape) {
   return has_levels(shape) && (!shape.ordered || shape.levels.in_order);
 }

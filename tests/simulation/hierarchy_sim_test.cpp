@@ -37,8 +37,8 @@ struct Call {
   Request request{};
 };
 
-// Sums, vectors from a root and barriers, by the rows of several nodes, flat ones, and other
-// lengths. Each rank starts them in its own time.
+// Sums, prefix sums, vectors from a root and barriers, by the rows of several nodes, flat ones, and
+// other lengths. Each rank starts them in its own time.
 Script starts_many(SimulatedJob* job, int rank, int calls, std::uint64_t seed,
                    std::array<std::size_t, 4> lengths) {
   Communicator& world = job->world(rank);
@@ -53,7 +53,7 @@ Script starts_many(SimulatedJob* job, int rank, int calls, std::uint64_t seed,
     const auto root = static_cast<int>(same.below(size));
     call.data.assign(lengths[same.below(4)], 0);
     const auto own = static_cast<std::uint64_t>(i) + 1;
-    switch (same.below(3)) {
+    switch (same.below(4)) {
       case 0:
         std::ranges::fill(call.data, own);
         call.request = world.allreduce_async(call.data, sum, options);
@@ -61,6 +61,10 @@ Script starts_many(SimulatedJob* job, int rank, int calls, std::uint64_t seed,
       case 1:
         if (rank == root) std::ranges::fill(call.data, own * size);
         call.request = world.broadcast_async(call.data, root, options);
+        break;
+      case 2:  // of what rank 0 has
+        if (rank == 0) std::ranges::fill(call.data, own * size);
+        call.request = world.scan_async(call.data, call.data, sum);
         break;
       default: std::ranges::fill(call.data, own * size); call.request = world.barrier_async();
     }

@@ -117,13 +117,14 @@ struct Vectors {
     for (std::size_t i = 0; i < length; ++i) vector[i] = value(of_rank, i);
     return vector;
   }
-  std::vector<int> sum_of_all(std::size_t length) const {
+  std::vector<int> sum_of(std::size_t ranks, std::size_t length) const {  // the first ones
     std::vector<int> all(length);
-    for (std::size_t each = 0; each < size; ++each) {
+    for (std::size_t each = 0; each < ranks; ++each) {
       for (std::size_t i = 0; i < length; ++i) all[i] += value(each, i);
     }
     return all;
   }
+  std::vector<int> sum_of_all(std::size_t length) const { return sum_of(size, length); }
   std::vector<int> gathered() const {
     std::vector<int> all;
     for (std::size_t each = 0; each < size; ++each) {
@@ -204,7 +205,19 @@ void call(Communicator& world, Collective collective, int root, std::size_t coun
       return;
     }
     case Collective::scan:
-    case Collective::exscan: return;
+    case Collective::exscan: {
+      const bool own_too = collective == Collective::scan;
+      const std::size_t last = vectors.rank + (own_too ? 1 : 0);  // the first one that is not in it
+      for (const bool in_place : {false, true}) {
+        std::vector<int> out = in_place ? mine : std::vector<int>(count, -1);
+        const std::vector<int> expected = last == 0 ? out : vectors.sum_of(last, count);
+        const std::vector<int>& in = in_place ? out : mine;
+        if (own_too) world.scan(in, out, sum, options);
+        else world.exscan(in, out, sum, options);
+        ASSERT_EQ(out, expected);
+      }
+      return;
+    }
   }
 }
 
@@ -246,13 +259,26 @@ TEST_P(OnTwoNodes, operands_keep_the_order_of_ranks_that_follow_one_another) {
     };
     const auto of = [](int rank) { return Map{rank % 3 + 1, rank + 1}; };
     Map expected{1, 0};
-    for (int rank = 0; rank < world.size(); ++rank) expected = after(expected, of(rank));
+    Map before{1, 0};  // of the ranks before this one
+    for (int rank = 0; rank < world.size(); ++rank) {
+      if (rank < world.rank()) before = after(before, of(rank));
+      expected = after(expected, of(rank));
+    }
     for (const std::string_view algorithm : {"leaders", "lanes"}) {
       for (const std::size_t count : {50U, 100'000U}) {
         std::vector<Map> maps(count, of(world.rank()));
         world.allreduce(maps, ordered(compose), {.algorithm = algorithm});
         EXPECT_EQ(maps, std::vector<Map>(count, expected)) << algorithm;
       }
+    }
+    for (const std::size_t count : {50U, 100'000U}) {
+      const CallOptions by_leaders{.algorithm = "leaders"};
+      std::vector<Map> maps(count, of(world.rank()));
+      world.scan(maps, maps, ordered(compose), by_leaders);
+      EXPECT_EQ(maps, std::vector<Map>(count, after(before, of(world.rank()))));
+      std::ranges::fill(maps, of(world.rank()));
+      world.exscan(maps, maps, ordered(compose), by_leaders);
+      EXPECT_EQ(maps, std::vector<Map>(count, world.rank() == 0 ? of(0) : before));
     }
   });
 }

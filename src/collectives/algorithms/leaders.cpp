@@ -171,7 +171,7 @@ Cost allgather_cost(const CallShape& shape, const CostModel& model) {
 }
 
 bool blocks_lie_together(const CallShape& shape) {
-  return has_levels(shape) && !shape.uneven && shape.levels.in_order;
+  return has_levels_in_order(shape) && !shape.uneven;
 }
 
 Task reduce_scatter(Group group, const Arguments& arguments) {
@@ -307,6 +307,89 @@ Cost scatter_cost(const CallShape& shape, const CostModel& model) {
   return cost += part.on_node(Collective::scatter, shape.vector_bytes() / shape.levels.nodes);
 }
 
+// ---- scans: the last rank of a node has the sum of the node, and gets that of all before it ----
+
+// Until every rank of this node has what all nodes before it come to, and has put it before its
+// result; the last rank has it already. The first node has none before it.
+Task hand_out(Group group, std::byte* nodes_before, const Arguments& arguments, Ticket& after) {
+  Hierarchy& levels = group.hierarchy();
+  Arguments part = arguments;
+  part.out = nodes_before;
+  part.root = levels.last_index();
+  co_await after.pass();
+  co_await levels.after(group, Collective::broadcast, arguments.bytes(), part);
+  if (nodes_before == arguments.out) co_return;
+  const std::array<const std::byte*, 2> sources{nodes_before, arguments.out};
+  group.reduce(arguments.reducer, arguments.out, sources, arguments.bytes());
+}
+
+Task scan(Group group, const Arguments& arguments) {
+  Hierarchy& levels = group.hierarchy();
+  Ticket before = levels.ticket_before(group);
+  Ticket after = levels.ticket_after(group);
+  if (levels.is_first_node()) after.leave();
+  const std::size_t bytes = arguments.bytes();
+  const Scratch nodes_before{group, levels.is_first_node() ? 0 : bytes};
+  co_await before.pass();
+  co_await levels.before(group, Collective::scan, bytes, arguments);
+  if (levels.index() == levels.last_index()) {
+    Arguments part = arguments;
+    part.in = arguments.out;
+    part.out = nodes_before.data();
+    co_await levels.last_ranks(group, Collective::exscan, bytes, part);
+  }
+  if (!levels.is_first_node()) co_await hand_out(group, nodes_before.data(), arguments, after);
+}
+
+// The first rank of a node has nobody before it there: what the nodes before come to is its result.
+Task exscan(Group group, const Arguments& arguments) {
+  Hierarchy& levels = group.hierarchy();
+  Ticket before = levels.ticket_before(group);
+  Ticket after = levels.ticket_after(group);
+  if (levels.is_first_node()) after.leave();
+  const std::size_t bytes = arguments.bytes();
+  const bool has_ranks_before = levels.index() > 0;
+  const bool is_last = levels.index() == levels.last_index();
+  const Scratch received{group, has_ranks_before && !levels.is_first_node() ? bytes : 0};
+  const Scratch sum{group, has_ranks_before && is_last ? bytes : 0};
+  std::byte* const nodes_before = has_ranks_before ? received.data() : arguments.out;
+  const std::byte* own = arguments.in;
+  if (sum.data() != nullptr && arguments.in == arguments.out) {
+    group.copy(sum.data(), arguments.in, bytes);  // the result will be there
+    own = sum.data();
+  }
+  co_await before.pass();
+  co_await levels.before(group, Collective::exscan, bytes, arguments);
+  if (is_last) {
+    Arguments part = arguments;
+    if (sum.data() != nullptr) {
+      const std::array<const std::byte*, 2> sources{arguments.out, own};
+      group.reduce(arguments.reducer, sum.data(), sources, bytes);
+      part.in = sum.data();
+    }
+    part.out = nodes_before;
+    co_await levels.last_ranks(group, Collective::exscan, bytes, part);
+  }
+  if (!levels.is_first_node()) co_await hand_out(group, nodes_before, arguments, after);
+}
+
+// A rank combines so many times by itself.
+Cost scan_of(const CallShape& shape, const CostModel& model, Collective collective, int combined) {
+  const PartCost part{shape, model};
+  const double bytes = shape.vector_bytes();
+  Cost cost = part.on_node(collective, bytes);
+  cost += part.between_nodes(Collective::exscan, bytes);
+  cost += part.on_node(Collective::broadcast, bytes);
+  cost.time_s += combined * bytes * model.reduced_byte_s;
+  return cost;
+}
+Cost scan_cost(const CallShape& shape, const CostModel& model) {
+  return scan_of(shape, model, Collective::scan, 1);
+}
+Cost exscan_cost(const CallShape& shape, const CostModel& model) {
+  return scan_of(shape, model, Collective::exscan, 2);
+}
+
 }  // namespace
 
 extern constexpr Algorithm barrier_leaders{Collective::barrier, "leaders", has_levels, barrier_cost,
@@ -326,5 +409,9 @@ extern constexpr Algorithm gather_leaders{Collective::gather, "leaders", blocks_
                                           gather_cost, gather};
 extern constexpr Algorithm scatter_leaders{Collective::scatter, "leaders", blocks_lie_together,
                                            scatter_cost, scatter};
+extern constexpr Algorithm scan_leaders{Collective::scan, "leaders", has_levels_in_order, scan_cost,
+                                        scan};
+extern constexpr Algorithm exscan_leaders{Collective::exscan, "leaders", has_levels_in_order,
+                                          exscan_cost, exscan};
 
 }  // namespace qpmesh::collectives
