@@ -139,7 +139,7 @@ int piece_count(std::size_t bytes, const TopologyParams& topology) noexcept {
 
 Task Hierarchy::in_pieces(Group whole, const Arguments& arguments, RunPiece run_piece) {
   const int count =
-      arguments.reducer.kernel == nullptr ? 1 : piece_count(arguments.bytes(), topology_);
+      arguments.reducer.function != nullptr ? 1 : piece_count(arguments.bytes(), topology_);
   return count == 1 ? run_piece(whole, arguments) : run_pieces(whole, arguments, count, run_piece);
 }
 
@@ -161,8 +161,8 @@ Task Hierarchy::run_pieces(Group whole, const Arguments& arguments, int count, R
   for (int i = 0; i < count; ++i) {
     Piece& piece = started[static_cast<std::size_t>(i)];
     piece.arguments = arguments;
-    piece.arguments.in += cut.first_bytes(i);
-    piece.arguments.out += cut.first_bytes(i);
+    if (arguments.in != nullptr) piece.arguments.in += cut.first_bytes(i);
+    if (arguments.out != nullptr) piece.arguments.out += cut.first_bytes(i);
     piece.arguments.element_count = cut.length(i);
     piece.task.join = &join;
     const Group group{parts_[static_cast<std::size_t>(i) + 1].whole, whole.operation(),

@@ -113,6 +113,7 @@ class Hierarchy {
 
   // A call on vectors, in pieces of them where they are long: run_piece(piece, its arguments)
   // for each. A function that may throw would leave the other pieces to wait: it gets the whole.
+  // A rank that has no vector has no piece of it, either: null.
   using RunPiece = Task (*)(Group piece, const Arguments& arguments);
   Task in_pieces(Group whole, const Arguments& arguments, RunPiece run_piece);
 
@@ -248,6 +249,12 @@ struct PartCost {
 // What rows apply to. A reduction combines the operands of a node first.
 inline bool has_levels(const CallShape& shape) { return shape.levels.nodes > 0; }
 inline bool has_levels_in_order(const CallShape& shape) {
+// A part's turn in a line: the next call's begins when it has begun, the next piece's when it has
+// ended, and leaves.
+inline Ticket::Awaiter turn(const Group& group, Ticket& ticket) {
+  return group.is_piece() ? ticket.come() : ticket.pass();
+}
+
   return has_levels(shape) && shape.levels.in_order;
 }
 inline bool reduces_by_nodes(const CallShape& shape) {

@@ -35,10 +35,11 @@ INSTANTIATE_TEST_SUITE_P(placed, OnNodes, testing::ValuesIn(placements), [](cons
 struct Call {
   std::vector<std::uint64_t> data{};
   Request request{};
+  std::uint64_t expected = 0;
 };
 
-// Sums, prefix sums, vectors from a root and barriers, by the rows of several nodes, flat ones, and
-// other lengths. Each rank starts them in its own time.
+// Sums on all ranks and on one, prefix sums, vectors from a root and barriers, by the rows of
+// several nodes, flat ones, and other lengths. Each rank starts them in its own time.
 Script starts_many(SimulatedJob* job, int rank, int calls, std::uint64_t seed,
                    std::array<std::size_t, 4> lengths) {
   Communicator& world = job->world(rank);
@@ -53,7 +54,8 @@ Script starts_many(SimulatedJob* job, int rank, int calls, std::uint64_t seed,
     const auto root = static_cast<int>(same.below(size));
     call.data.assign(lengths[same.below(4)], 0);
     const auto own = static_cast<std::uint64_t>(i) + 1;
-    switch (same.below(4)) {
+    call.expected = own * size;
+    switch (same.below(5)) {
       case 0:
         std::ranges::fill(call.data, own);
         call.request = world.allreduce_async(call.data, sum, options);
@@ -62,7 +64,12 @@ Script starts_many(SimulatedJob* job, int rank, int calls, std::uint64_t seed,
         if (rank == root) std::ranges::fill(call.data, own * size);
         call.request = world.broadcast_async(call.data, root, options);
         break;
-      case 2:  // of what rank 0 has
+      case 2:
+        std::ranges::fill(call.data, own);
+        if (rank != root) call.expected = own;
+        call.request = world.reduce_async(call.data, sum, root, options);
+        break;
+      case 3:  // of what rank 0 has
         if (rank == 0) std::ranges::fill(call.data, own * size);
         call.request = world.scan_async(call.data, call.data, sum);
         break;
@@ -76,7 +83,7 @@ Script starts_many(SimulatedJob* job, int rank, int calls, std::uint64_t seed,
     co_await until(call.request);
     call.request.wait();
     for (const std::uint64_t value : call.data) {
-      if (value != (static_cast<std::uint64_t>(i) + 1) * size)
+      if (value != call.expected)
         throw std::runtime_error(fmt::format("call {} of rank {} is wrong", i, rank));
     }
   }

@@ -2,9 +2,9 @@
 // between the nodes at the same time; on the nodes it is cut and put together. No byte crosses the
 // network more often than by leaders, and every rank works on it. Every part is a row of its own,
 // for fewer ranks (hierarchy.hpp).
-// Wins for long vectors on several nodes. Costs are the sums of the parts'. An allreduce of a long
-// vector goes in pieces, of which some are on the nodes while one is between them: all but the
-// first cost the longer one of the two.
+// Wins for long vectors on several nodes. Costs are the sums of the parts'. A long vector of
+// a broadcast, reduce or allreduce goes in pieces, of which some are on the nodes while one is
+// between them: all but the first cost the longer one of the two.
 // There are as many lanes as the node with the fewest ranks has. Blocks of each rank need nodes
 // with equally many. Operands are combined node by node: every rank has the same bits, and rank
 // order is kept where the ranks of each node follow one another.
@@ -52,8 +52,7 @@ Task put_together(Group group, const Arguments& arguments, const Slices& slices,
   Arguments part = in_lane(arguments, slices, arguments.out + slices.first_bytes());
   part.out = arguments.out;
   part.out_blocks = slices.all();
-  if (group.is_piece()) co_await after.come();
-  else co_await after.pass();
+  co_await turn(group, after);
   co_await slices.levels.after(group, Collective::allgather, slices.all().bytes(), part);
   after.leave();
 }
@@ -62,7 +61,7 @@ double slice_bytes(const CallShape& shape) {
   return shape.vector_bytes() / shape.levels.node_ranks_min;
 }
 
-Task broadcast(Group group, const Arguments& arguments) {
+Task broadcast_piece(Group group, const Arguments& arguments) {
   Hierarchy& levels = group.hierarchy();
   Ticket before = levels.ticket_before(group);
   Ticket after = levels.ticket_after(group);
@@ -73,8 +72,9 @@ Task broadcast(Group group, const Arguments& arguments) {
     after.leave();
     Arguments on_node = arguments;
     on_node.root = levels.placement().index_of(arguments.root);
-    co_await before.pass();
+    co_await turn(group, before);
     co_await levels.before(group, Collective::broadcast, arguments.bytes(), on_node);
+    before.leave();
   } else {
     before.leave();
   }
@@ -86,12 +86,19 @@ Task broadcast(Group group, const Arguments& arguments) {
   if (!on_root_node) co_await put_together(group, arguments, slices, after);
 }
 
+Task broadcast(Group group, const Arguments& arguments) {
+  return group.hierarchy().in_pieces(group, arguments, broadcast_piece);
+}
+
+// On the root's node a piece is handed out while on others one is put together.
 Cost broadcast_cost(const CallShape& shape, const CostModel& model) {
   const PartCost part{shape, model};
-  Cost cost = part.on_node(Collective::broadcast, shape.vector_bytes());
-  cost +=
-      part.between_nodes(Collective::broadcast, slice_bytes(shape), shape.levels.node_ranks_min);
-  return cost += part.on_node(Collective::allgather, shape.vector_bytes());
+  const int lanes = shape.levels.node_ranks_min;
+  return part.in_pieces([&](double bytes) {
+    Cost on_node = part.on_node(Collective::broadcast, bytes);
+    on_node += part.on_node(Collective::allgather, bytes);
+    return PartCost::Both{on_node, part.between_nodes(Collective::broadcast, bytes / lanes, lanes)};
+  });
 }
 
 // Of each rank with a lane: the sum of its slice on this node.
@@ -101,13 +108,12 @@ Task reduce_slices(Group group, const Arguments& arguments, const Slices& slices
   part.in_blocks = slices.all();
   part.out = slice;
   part.element_count = slices.length();
-  if (group.is_piece()) co_await before.come();
-  else co_await before.pass();
+  co_await turn(group, before);
   co_await slices.levels.before(group, Collective::reduce_scatter, slices.all().bytes(), part);
   before.leave();
 }
 
-Task reduce(Group group, const Arguments& arguments) {
+Task reduce_piece(Group group, const Arguments& arguments) {
   Hierarchy& levels = group.hierarchy();
   Ticket before = levels.ticket_before(group);
   Ticket after = levels.ticket_after(group);
@@ -127,15 +133,23 @@ Task reduce(Group group, const Arguments& arguments) {
   part.root = levels.placement().index_of(arguments.root);
   part.out = arguments.out;
   part.out_blocks = slices.all();
-  co_await after.pass();
+  co_await turn(group, after);
   co_await levels.after(group, Collective::gather, slices.all().bytes(), part, slices.differ());
+  after.leave();
+}
+
+Task reduce(Group group, const Arguments& arguments) {
+  return group.hierarchy().in_pieces(group, arguments, reduce_piece);
 }
 
 Cost reduce_cost(const CallShape& shape, const CostModel& model) {
   const PartCost part{shape, model};
-  Cost cost = part.on_node(Collective::reduce_scatter, shape.vector_bytes());
-  cost += part.between_nodes(Collective::reduce, slice_bytes(shape), shape.levels.node_ranks_min);
-  return cost += part.on_node(Collective::gather, shape.vector_bytes());
+  const int lanes = shape.levels.node_ranks_min;
+  return part.in_pieces([&](double bytes) {
+    Cost on_node = part.on_node(Collective::reduce_scatter, bytes);
+    on_node += part.on_node(Collective::gather, bytes);
+    return PartCost::Both{on_node, part.between_nodes(Collective::reduce, bytes / lanes, lanes)};
+  });
 }
 
 Task allreduce_piece(Group group, const Arguments& arguments) {
