@@ -14,12 +14,11 @@ namespace qpmesh::bench {
 // - Some rank's port carries so many bytes, and one of them takes a latency more: 2 (N-1)/N S for
 // an allreduce (P. Patarasuk, X. Yuan, 2009),
 //   S for what has one vector, (N-1)/N S for what has a block for each rank.
-// - Some rank's CPU combines so many bytes: (N-1)/N S (E. Chan, M. Heimlich, A. Purkayastha, R. van
-// de Geijn, "Collective communication:
+// - Some rank's CPU combines so many bytes: S for a scan, (N-1)/N S for others (E. Chan, M.
+// Heimlich, A. Purkayastha, R. van de Geijn, "Collective communication:
 //   theory, practice, and experience", 2007).
 // With levels, where the ranks of a node share its link:
-// - The word must reach all nodes, told from any rank of a node that knows, and one more rank
-// there.
+// - The word must reach all ranks, of those that know each telling its node and others at once.
 // - Some node's link carries so many bytes, and each rank's port its own, at the faster of the two
 //   speeds.
 double lower_bound_s(Collective collective, const collectives::CallShape& shape,

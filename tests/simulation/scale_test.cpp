@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "bench/scale/bounds.hpp"
 #include "bench/scale/simulator.hpp"
 
 namespace qpmesh::test {
@@ -40,6 +41,9 @@ TEST_P(EveryAlgorithm, costs_what_its_closed_form_says) {
       const Cost simulated = bench::simulate(algorithm, shape, bench::reference).cost;
       const std::string what = fmt::format("{} ranks, blocks of {} bytes", size, block_bytes);
       const bool power_of_two = (size & (size - 1)) == 0;
+      EXPECT_GE(simulated.time_s * 1.000'001,
+                bench::lower_bound_s(algorithm.collective, shape, bench::reference))
+          << what;
       EXPECT_LE(percent_off(closed.time_s, simulated.time_s),
                 power_of_two ? percent_max_of_powers_of_two : percent_max)
           << what << fmt::format(": {} s, simulated {} s", closed.time_s, simulated.time_s);
@@ -78,6 +82,9 @@ TEST_P(EveryAlgorithmOnNodes, costs_what_its_closed_form_says) {
       EXPECT_LE(closed.time_s, times_simulated_max * simulated.time_s) << what;
       EXPECT_GE(closed.time_s, times_simulated_min * simulated.time_s) << what;
     }
+      EXPECT_GE(simulated.time_s * 1.000'001,
+                bench::lower_bound_s(algorithm.collective, shape, bench::reference))
+          << what;
   }
 }
 
