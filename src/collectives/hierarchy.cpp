@@ -217,4 +217,14 @@ Cost PartCost::between_nodes(Collective collective, double bytes, int lanes,
                  collective);
 }
 
+Cost PartCost::round(int messages, int lanes, int link_messages, double bytes_each) const noexcept {
+  const TopologyParams topology = between(*model.topology, lanes);
+  const CostModel far = topology.model({.size = whole.levels.nodes});
+  const double transfer_s = bytes_each * far.byte_s / lanes;
+  const double port_s = (messages - 1) * std::max(far.overhead_s, transfer_s) + transfer_s;
+  return {.time_s = far.latency_s + std::max(port_s, link_messages * transfer_s),
+          .messages = static_cast<double>(messages),
+          .bytes = messages * bytes_each};
+}
+
 }  // namespace qpmesh::collectives

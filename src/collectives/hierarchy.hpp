@@ -223,6 +223,9 @@ struct PartCost {
   // Between nodes, of so many ranks of each at the same time.
   Cost between_nodes(Collective collective, double bytes, int lanes = 1,
                      bool uneven = false) const noexcept;
+  // One round between nodes: so many messages of each of so many ranks of a node, of which so many
+  // pass its link.
+  Cost round(int messages, int lanes, int link_messages, double bytes_each) const noexcept;
   // Of a call in pieces. parts(bytes): of a vector of so many bytes, on the nodes and between them.
   // The first piece takes both, all others the longer one of what all together would take.
   struct Both {
@@ -246,15 +249,15 @@ struct PartCost {
   }
 };
 
-// What rows apply to. A reduction combines the operands of a node first.
-inline bool has_levels(const CallShape& shape) { return shape.levels.nodes > 0; }
-inline bool has_levels_in_order(const CallShape& shape) {
 // A part's turn in a line: the next call's begins when it has begun, the next piece's when it has
 // ended, and leaves.
 inline Ticket::Awaiter turn(const Group& group, Ticket& ticket) {
   return group.is_piece() ? ticket.come() : ticket.pass();
 }
 
+// What rows apply to. A reduction combines the operands of a node first.
+inline bool has_levels(const CallShape& shape) { return shape.levels.nodes > 0; }
+inline bool has_levels_in_order(const CallShape& shape) {
   return has_levels(shape) && shape.levels.in_order;
 }
 inline bool reduces_by_nodes(const CallShape& shape) {

@@ -24,32 +24,35 @@ inline std::string_view collective_name(Collective collective) noexcept {
 // equal, the first one of a collective runs.
 // clang-format off
 #define QPMESH_ALGORITHM_ROWS(row) \
-  row(barrier_dissemination) row(barrier_one_shot) row(barrier_leaders) \
+  row(barrier_dissemination) row(barrier_one_shot) row(barrier_leaders) row(barrier_multiport) \
   row(broadcast_linear) row(broadcast_binomial) row(broadcast_scatter_allgather) \
   row(broadcast_chain) row(broadcast_one_shot) row(broadcast_double_buffered) \
   row(broadcast_double_buffered_streamed) row(broadcast_cma) row(broadcast_leaders) \
-  row(broadcast_lanes) \
+  row(broadcast_lanes) row(broadcast_multiport) \
   row(reduce_knomial) row(reduce_scatter_gather) row(reduce_one_shot) row(reduce_direct) \
   row(reduce_direct_streamed) row(reduce_one_pass) row(reduce_one_pass_streamed) \
-  row(reduce_leaders) row(reduce_lanes) \
+  row(reduce_leaders) row(reduce_lanes) row(reduce_multiport) \
   row(allgather_all_pairs) row(allgather_circulant) row(allgather_ring) row(allgather_one_shot) \
   row(allgather_double_buffered) row(allgather_double_buffered_streamed) row(allgather_cma) \
-  row(allgather_leaders) row(allgather_lanes) \
+  row(allgather_leaders) row(allgather_lanes) row(allgather_multiport) \
   row(reduce_scatter_all_pairs) row(reduce_scatter_circulant) row(reduce_scatter_pairwise) \
   row(reduce_scatter_one_shot) row(reduce_scatter_direct) row(reduce_scatter_direct_streamed) \
   row(reduce_scatter_cma) row(reduce_scatter_leaders) row(reduce_scatter_lanes) \
+  row(reduce_scatter_multiport) \
   row(allreduce_recursive_multiplying) row(allreduce_butterfly) row(allreduce_circulant) \
   row(allreduce_ring) row(allreduce_one_shot) row(allreduce_direct) row(allreduce_direct_streamed) \
   row(allreduce_one_pass) row(allreduce_one_pass_streamed) row(allreduce_cma) \
-  row(allreduce_leaders) row(allreduce_lanes) \
+  row(allreduce_leaders) row(allreduce_lanes) row(allreduce_multiport) \
+  row(allreduce_multiport_sliced) \
   row(gather_linear) row(gather_binomial) row(gather_one_shot) row(gather_one_shot_v) \
   row(gather_double_buffered) row(gather_double_buffered_streamed) row(gather_cma) row(gather_leaders) \
+  row(gather_multiport) \
   row(scatter_linear) row(scatter_binomial) row(scatter_one_shot) row(scatter_one_shot_v) \
   row(scatter_double_buffered) row(scatter_double_buffered_streamed) row(scatter_cma) \
-  row(scatter_leaders) \
+  row(scatter_leaders) row(scatter_multiport) \
   row(alltoall_all_pairs) row(alltoall_bruck) row(alltoall_one_shot) row(alltoall_one_shot_v) \
   row(alltoall_double_buffered) row(alltoall_double_buffered_streamed) row(alltoall_cma) \
-  row(alltoall_lanes) \
+  row(alltoall_lanes) row(alltoall_multiport) \
   row(scan_doubling) row(scan_one_shot) row(scan_one_pass) row(scan_one_pass_streamed) \
   row(scan_leaders) \
   row(exscan_doubling) row(exscan_one_shot) row(exscan_one_pass) row(exscan_one_pass_streamed) \

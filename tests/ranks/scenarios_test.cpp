@@ -557,7 +557,7 @@ TEST(ranks_by_hand, settings_that_make_no_sense_are_refused_at_once) {
        "algorithms (QPMESH_ALGORITHMS): 'nonsense' is no algorithm of allreduce",
        "known: recursive_multiplying, butterfly, circulant, ring, one_shot, direct, "
        "direct_streamed, "
-       "one_pass, one_pass_streamed, cma, leaders, lanes"},
+       "one_pass, one_pass_streamed, cma, leaders, lanes, multiport, multiport_sliced"},
       {{"QPMESH_ALGORITHMS=allreduce=ring,sort=quick"},
        "algorithms (QPMESH_ALGORITHMS) has 'sort=quick', which names no algorithm of a collective",
        "write collective=algorithm, separated by commas; collectives: barrier, broadcast, reduce, "

@@ -102,7 +102,7 @@ namespace {
 
 constexpr std::size_t some_bytes =
     64;  // no row is for shorter vectors only, or for longer ones only
-constexpr std::array some_sizes{2, 64};
+constexpr std::array some_sizes{2, 4, 64};  // of 4: two nodes of two ranks
 
 bool applies_to_some(const collectives::Algorithm& row, collectives::CallShape shape,
                      bool one_node = true) {
