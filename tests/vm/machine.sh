@@ -10,6 +10,16 @@ kernel_arguments="console=ttyS0 quiet panic=-1 oops=panic mitigations=off nokasl
 random.trust_cpu=on cryptomgr.notests=1 \
 initcall_blacklist=init_kprobe_trace,crypto_kdf108_init,load_system_certificate_list"
 
+# choose_clock BUILD: sets kernel_clock to how fast an emulated TSC counts, which is as fast as the host's. On a busy host the kernel would
+# measure that wrong: clocks went up to nineteen times too fast, and every deadline in the guest with them.
+choose_clock() {
+  kernel_clock=
+  [ "$accelerator" = tcg ] || return 0
+  local khz
+  khz=$("$1/bin/vm_tsc_khz") || fail "$1/bin/vm_tsc_khz is not there or fails"
+  kernel_clock=tsc_early_khz=$khz
+}
+
 probe_seconds=4
 
 # choose_accelerator DIR: sets accelerator to kvm or tcg. /dev/kvm may be there and hang a guest, so it counts only after a
