@@ -37,12 +37,16 @@ struct Question {
 // processors move the bytes both ways cost one of them as much as two.
 constexpr std::uint32_t burst_messages = 16;
 constexpr std::uint32_t bytes_min = 8;
-constexpr std::uint32_t long_bytes = std::uint32_t{128} << 10;
-constexpr std::uint32_t longer_bytes = std::uint32_t{1} << 20;
-constexpr std::array questions{Question{.messages = 1, .bytes = bytes_min},
-                               Question{.messages = 1 + burst_messages, .bytes = bytes_min},
-                               Question{.messages = 1, .bytes = long_bytes},
-                               Question{.messages = 1, .bytes = longer_bytes}};
+struct Lengths {
+  std::uint32_t shorter;
+  std::uint32_t longer;
+};
+constexpr Lengths lengths{.shorter = std::uint32_t{128} << 10, .longer = std::uint32_t{1} << 20};
+// Where one of those takes so long shorter ones, of which the bytes are still the larger part, tell
+// the same: all ranks wait.
+constexpr double slow_long_s = 2e-3;
+constexpr Lengths slow_lengths{.shorter = std::uint32_t{32} << 10,
+                               .longer = std::uint32_t{64} << 10};
 constexpr int samples_max = 20;  // of each question
 constexpr int samples_min = 5;
 constexpr std::chrono::milliseconds measuring_enough{5};
@@ -50,8 +54,6 @@ constexpr std::chrono::milliseconds measuring_enough{5};
 // finds rings and registrations warm.
 constexpr int slow_samples_min = 2;
 constexpr std::chrono::milliseconds measuring_max{50};
-// And where a long message takes so long the longer one is only twice as long.
-constexpr double slow_long_s = 5e-3;
 
 Task send(Group group, std::span<const std::byte> bytes) {
   Round<1> round{group};
@@ -71,6 +73,22 @@ constexpr std::array fields{&NetworkTimes::latency_s, &NetworkTimes::overhead_s,
 struct Asker {
   const base::System* system;
   NetworkTimes found;
+};
+
+// What goes out and, behind it, what comes in: written before it is timed, as far as it is used.
+class Memory {
+ public:
+  explicit Memory(const Group& group) : scratch_{group, 2 * std::size_t{lengths.longer}} {}
+  std::byte* of(std::uint32_t bytes) {
+    const std::size_t used = 2 * std::size_t{bytes};
+    if (used > written_) std::fill(scratch_.data() + written_, scratch_.data() + used, std::byte{});
+    written_ = std::max(written_, used);
+    return scratch_.data();
+  }
+
+ private:
+  Scratch scratch_;
+  std::size_t written_ = 0;
 };
 
 // Of a question with one message: out and in, which are as long as each other.
@@ -96,46 +114,58 @@ bool goes_on(int samples, std::chrono::nanoseconds taken) noexcept {
   return samples < samples_min || (samples < samples_max && taken < measuring_enough);
 }
 
-Task ask(Group group, Asker& asker) {
-  const Scratch memory{group, 2 * longer_bytes};
-  std::fill_n(memory.data(), 2 * longer_bytes, std::byte{});
-  // The shortest: what else runs on these hosts makes others longer.
-  std::array<double, questions.size()> least_s{};
-  std::uint32_t asked_longer_bytes = longer_bytes;
-  for (std::size_t kind = 0; kind < questions.size(); ++kind) {
-    least_s[kind] = std::numeric_limits<double>::max();
-    Question question = questions[kind];
-    if (question.bytes == longer_bytes && least_s[kind - 1] >= slow_long_s)
-      question.bytes = asked_longer_bytes = 2 * long_bytes;
-    Deadline begin = asker.system->now();
-    const Deadline asked_at = begin;
-    for (int sample = 0; goes_on(sample, begin - asked_at); ++sample) {
-      co_await put(group, question, memory.data());
-      const Deadline end = asker.system->now();
-      least_s[kind] = std::min(least_s[kind], std::chrono::duration<double>(end - begin).count());
-      begin = end;
-    }
+// The shortest of its samples: what else runs on these hosts makes others longer.
+Task shortest(Group group, const base::System& system, Question question, Memory& memory,
+              int samples, double& least_s) {
+  std::byte* const bytes = memory.of(question.bytes);
+  least_s = std::numeric_limits<double>::max();
+  Deadline begin = system.now();
+  const Deadline asked_at = begin;
+  for (int sample = 0; sample < samples && goes_on(sample, begin - asked_at); ++sample) {
+    co_await put(group, question, bytes);
+    const Deadline end = system.now();
+    least_s = std::min(least_s, std::chrono::duration<double>(end - begin).count());
+    begin = end;
   }
+}
+
+Task ask(Group group, Asker& asker) {
+  Memory memory{group};
+  const base::System& system = *asker.system;
+  double round_trip_s = 0;
+  double burst_s = 0;
+  double shorter_s = 0;
+  double longer_s = 0;
+  Question question{.messages = 1, .bytes = bytes_min};
+  co_await shortest(group, system, question, memory, samples_max, round_trip_s);
+  question.messages = 1 + burst_messages;
+  co_await shortest(group, system, question, memory, samples_max, burst_s);
+  question = {.messages = 1, .bytes = lengths.shorter};
+  co_await shortest(group, system, question, memory, slow_samples_min, shorter_s);
+  const Lengths asked = shorter_s < slow_long_s ? lengths : slow_lengths;
+  question.bytes = asked.shorter;
+  co_await shortest(group, system, question, memory, samples_max, shorter_s);
+  question.bytes = asked.longer;
+  co_await shortest(group, system, question, memory, samples_max, longer_s);
   co_await put(group, {}, nullptr);
-  const auto [round_trip_s, burst_s, long_s, longer_s] = least_s;
   asker.found = {.latency_s = round_trip_s / 2,
                  .overhead_s = (burst_s - round_trip_s) / burst_messages,
-                 .byte_s = (longer_s - long_s) / (asked_longer_bytes - long_bytes)};
+                 .byte_s = (longer_s - shorter_s) / (asked.longer - asked.shorter)};
 }
 
 Task answer(Group group) {
-  const Scratch memory{group, 2 * longer_bytes};
-  std::fill_n(memory.data(), 2 * longer_bytes, std::byte{});
+  Memory memory{group};
   for (;;) {
     Question question;
     co_await receive(group, std::as_writable_bytes(std::span{&question, 1}));
     if (question.messages == 0) co_return;
-    if (question.bytes > longer_bytes) {
+    if (question.bytes > lengths.longer) {
       base::throw_error({ErrorCode::corrupt, 1 - group.rank()}, "init", "",
                         "a question that no rank of this version sends");
     }
-    const std::span out{memory.data(), question.bytes};
-    const std::span in{memory.data() + question.bytes, question.bytes};
+    std::byte* const bytes = memory.of(question.bytes);
+    const std::span out{bytes, question.bytes};
+    const std::span in{bytes + question.bytes, question.bytes};
     if (question.messages == 1) {
       co_await exchange(group, out, in);
       continue;

@@ -47,6 +47,9 @@ std::optional<selection::InterfaceAddress> read_address(const ifaddrs& entry) {
   return found;
 }
 
+// It was 34 in rdma-core 44.
+constexpr int provider_interface_max = 200;
+
 // libibverbs finds the user-space part of a device among those that are loaded, and loads all that
 // are installed (17 in Debian) only where some device is left without. So whose devices are all rxe
 // loads that one: in each rank of a guest whose files are remote this is most of a second less.
@@ -63,15 +66,22 @@ void load_software_provider() noexcept try {
   Dl_info library{};
   if (devices == 0 || ::dladdr(reinterpret_cast<void*>(ibv_free_device_list), &library) == 0)
     return;
-  const fs::path folder = fs::path{library.dli_fname}.parent_path() / "libibverbs";
-  for (const auto& provider : fs::directory_iterator{folder}) {
-    // The number in its name is the version of an interface that this library fits, or it is not
-    // loaded. It stays loaded, as those do that libibverbs loads.
-    if (provider.path().filename().string().starts_with("librxe-rdmav"))
-      ::dlopen(provider.path().c_str(), RTLD_NOW);
+  // The number in its name is the version of an interface that this library fits, or it is not
+  // loaded: the library has it in the name of the function by which providers make themselves
+  // known. To look for the file in its folder takes longer than to load it where files are remote.
+  void* const handle = ::dlopen(library.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+  if (handle == nullptr) return;
+  for (int version = 1; version <= provider_interface_max; ++version) {
+    const std::string name = fmt::format("verbs_register_driver_{}", version);
+    if (::dlsym(handle, name.c_str()) == nullptr) continue;
+    const fs::path folder = fs::path{library.dli_fname}.parent_path() / "libibverbs";
+    // It stays loaded, as those do that libibverbs loads.
+    ::dlopen((folder / fmt::format("librxe-rdmav{}.so", version)).c_str(), RTLD_NOW);
+    break;
   }
+  ::dlclose(handle);
 } catch (const std::exception&) {
-  return;  // no such folder: libibverbs says what is wrong, where something is
+  return;  // libibverbs says what is wrong, where something is
 }
 
 struct DeviceList {
