@@ -29,9 +29,9 @@ start_guest() {  # GUEST
     cpus=2
   else
     network=(-netdev "tap,id=net,ifname=tap$guest,script=no,downscript=no"
-             -device "virtio-net-pci,netdev=net,romfile=,mac=52:54:00:77:00:0$guest,host_mtu=$network_mtu"
+             -device "virtio-net-pci,netdev=net,csum=off,romfile=,mac=$(guest_mac tap "$guest"),host_mtu=$network_mtu"
              -netdev "tap,id=other,ifname=other$guest,script=no,downscript=no"
-             -device "virtio-net-pci,netdev=other,romfile=,mac=52:54:00:77:01:0$guest,host_mtu=$network_mtu")
+             -device "virtio-net-pci,netdev=other,romfile=,mac=$(guest_mac other "$guest"),host_mtu=$network_mtu")
   fi
   mkfifo "$share/jobs.in" "$share/jobs.out"
   setpriv --pdeathsig KILL qemu-system-x86_64 -M q35 -accel "$accelerator${tcg_threads[$accelerator]}" -cpu max \
