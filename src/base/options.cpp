@@ -133,9 +133,9 @@ constexpr std::array table{
     name("device", "QPMESH_DEVICE", &Options::device, any, own,
          "The RDMA device, or `device:port`. Empty: chosen; qpmesh-info shows which and why."),
     number("rails", "QPMESH_RAILS", &Options::rails, "(rails)", 1, 2, agreed,
-           "Over how many devices, or ports, of a host a large message goes over RDMA. With 2 the "
-           "other one carries on alone when the second goes down; ranks whose hosts have one "
-           "device in common use that."),
+           "Over how many devices, or ports, of a host a large message goes over RDMA. With 2 "
+           "either one carries on alone, and nothing is lost, when the other goes down; ranks "
+           "whose hosts have one device in common use that."),
     number("gid_index", "QPMESH_GID_INDEX", &Options::gid_index, "(index)", -1, 255, own,
            "The entry of the port's GID table. -1: chosen by address."),
     name("netdev", "QPMESH_NETDEV", &Options::netdev, any, own,

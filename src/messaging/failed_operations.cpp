@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "messaging/core.hpp"
+#include "messaging/mutant.hpp"
 #include "messaging/rendezvous/rendezvous.hpp"
 
 namespace qpmesh::messaging {
@@ -30,6 +31,21 @@ void for_each_wait(Core& core, std::uint64_t communicator, F&& f) {
 ReceiveOperation* filling_of(const Peer& peer, std::uint64_t communicator) noexcept {
   ReceiveOperation* const receive = peer.filling.receive;
   return receive != nullptr && receive->communicator == communicator ? receive : nullptr;
+}
+
+void take_what_is_here(Core& core, Peer& peer) {
+  for (std::uint32_t sweep = 0; sweep < record_ring_lines && poll_peer(core, peer); ++sweep) {}
+}
+
+// Another rail has the ordered writes: the peer posts its messages again behind the last one that
+// was taken, and what we had told of its credits may be lost.
+void start_over(Core& core, Peer& peer) {
+  take_what_is_here(core, peer);
+  if (peer.failed) return;
+  peer.connection.tell_taken(peer.in.start_over());
+  if (mutant == Mutant::lost_counts) return;
+  peer.out.forget_told();
+  peer.wants_credit = true;
 }
 
 void discard_messages(Core& core, std::uint64_t communicator) noexcept {
@@ -65,8 +81,10 @@ void Messaging::look_at_links() {
   Core& core = *core_;
   for (transport::Transport* const transport : core.transports) transport->poll_async_events();
   for (Peer* const peer : core.connected) {
+    if (peer->failed) continue;
+    if (peer->connection.asks_taken()) start_over(core, *peer);
     if (peer->failed || peer->connection.fault() == nullptr) continue;
-    for (std::uint32_t sweep = 0; sweep < record_ring_lines && poll_peer(core, *peer); ++sweep) {}
+    take_what_is_here(core, *peer);
     messaging::link_failed(core, *peer, ErrorCode::link_failed, "the connection failed");
   }
   if (core.links_failed) report_failed_links(core);

@@ -145,7 +145,12 @@ class Linking {
 
   int size() const { return static_cast<int>(parts_.identities.size()); }
   const std::string& host(int rank) const { return parts_.identities[at(rank)].host; }
-  std::size_t per_peer_bytes() const { return layout_.slot_bytes() + layout_.staging_bytes(); }
+  // A slot and staging, and where there are two rails a mirror of the slot at the peer: the same
+  // on every rank.
+  std::size_t per_peer_bytes() const {
+    return mirror_offset() + (has_second_rail_ ? layout_.slot_bytes() : 0);
+  }
+  std::size_t mirror_offset() const { return layout_.slot_bytes() + layout_.staging_bytes(); }
 
   void exchange_offers() {
     const auto blobs = bootstrap::agree(bootstrap_, deadline_, [&] {
@@ -304,7 +309,7 @@ class Linking {
                      [&](const DeviceFacts& facts) { return facts.name == port.device; });
     result_.busy_neighbour |= device->software;
     const auto peers = static_cast<std::uint32_t>(rail.peers.size());
-    const std::uint32_t receives = is_second ? 1 : layout_.immediates_max();
+    const std::uint32_t receives = layout_.immediates_max();
     const QueueNeeds needs{.peers = peers, .sends = send_depth, .receives = receives};
     require_room(*device, needs);
     auto transport = std::make_unique<VerbsTransport>(
@@ -327,39 +332,76 @@ class Linking {
     return rail.offers[at(parts_.rank)].endpoints.front();
   }
 
-  // Of the ranks that use this one's device the lowest tests it: at the same time they would
-  // disturb each other.
-  int tester() const {
-    const auto device_of = [&](int rank) {
+  // Of the ranks that use the device of this one's rail the lowest tests it, as this of its own
+  // rails: at the same time they would disturb each other.
+  struct Tester {
+    int rank;
+    std::size_t rail;
+  };
+  Tester tester_of(const Rail& rail) const {
+    const auto device_of = [&](int rank, const Rail& of) {
       const base::Place& place = parts_.identities[at(rank)].place;
-      return std::tie(place.boot_id, place.net_namespace, first().ports[at(rank)].device);
+      return std::tie(place.boot_id, place.net_namespace, of.ports[at(rank)].device);
     };
-    int rank = 0;
-    while (device_of(rank) != device_of(parts_.rank) || peer_count(rank) == 0) ++rank;
-    return rank;
+    for (int rank = 0;; ++rank) {
+      for (std::size_t i = 0; i < rails_.size(); ++i) {
+        if (rails_[i].ports.empty() || device_of(rank, rails_[i]) != device_of(parts_.rank, rail))
+          continue;
+        if (is_used(rails_[i], rank)) return {.rank = rank, .rail = i};
+      }
+    }
   }
 
+  // By some pair of that rank.
+  bool is_used(const Rail& rail, int rank) const {
+    for (int peer = 0; peer < size(); ++peer) {
+      if (reach_.way(rank, peer) != Way::verbs) continue;
+      if (&rail == &first()) return true;
+      if (!pairs_between(std::min(rank, peer), std::max(rank, peer), rail).pairs.empty())
+        return true;
+    }
+    return false;
+  }
+
+  // What was seen of the devices of both rails; empty of those that others test.
   Blob test() const {
-    if (first().peers.empty() || tester() != parts_.rank) return {};
-    const Placement seen = test_placement(*parts_.system, endpoint_of(first()));
+    base::ByteWriter out;
+    for (const Rail& rail : rails_) out.put_fields(test(rail));
+    return std::move(out).blob();
+  }
+  Blob test(const Rail& rail) const {
+    if (rail.peers.empty()) return {};
+    const Tester tester = tester_of(rail);
+    if (tester.rank != parts_.rank || &rails_[tester.rail] != &rail) return {};
+    const Placement seen = test_placement(*parts_.system, endpoint_of(rail));
     parts_.log.info(
         "self-test of {}: {} records, {} seen in part, {} out of order, {} overtook their "
         "payload; polled {} ns, immediate {} ns{}{}",
-        first().ports[at(parts_.rank)].device, seen.records, seen.partial, seen.out_of_order,
+        rail.ports[at(parts_.rank)].device, seen.records, seen.partial, seen.out_of_order,
         seen.overtaken, seen.polled_ns, seen.immediate_ns, seen.failure.empty() ? "" : "; ",
         seen.failure);
     return encode(seen);
   }
 
-  // By what the tester of this rank's device saw.
+  // By what the testers of this rank's devices saw. The second rail may have to carry records, too:
+  // no more is relied on than both devices keep.
   void judge(const std::vector<Blob>& tests) const {
-    if (first().peers.empty()) return;
-    const int rank = tester();
-    VerbsTransport& transport = *first().transport;
-    const Placement seen = decode_placement(tests[at(rank)], rank);
-    const Notifications allowed = judge_placement(transport.relied_on(), seen);
     const bool is_free = parts_.options.notification == NotificationChoice::automatic;
-    transport.rely_on(is_free ? prefer_sooner(allowed, seen) : allowed);
+    std::optional<Notifications> together;
+    for (const Rail& rail : rails_) {
+      if (rail.peers.empty()) continue;
+      const Tester tester = tester_of(rail);
+      std::array<Blob, 2> of_rails;
+      base::ByteReader in{tests[at(tester.rank)]};
+      in.get_fields(of_rails[0], of_rails[1]);
+      const Placement seen = decode_placement(of_rails[tester.rail], tester.rank);
+      Notifications judged = judge_placement(rail.transport->relied_on(), seen);
+      if (is_free) judged = prefer_sooner(judged, seen);
+      together = together ? less_of(*together, judged) : judged;
+    }
+    for (const Rail& rail : rails_) {
+      if (!rail.peers.empty()) rail.transport->rely_on(*together);
+    }
   }
 
   Notifications notifications(Notifications by_device) const {
@@ -458,6 +500,9 @@ class Linking {
             .remote_revocations = {},
             .staging = {own + layout_.slot_bytes(), layout_.staging_bytes()}};
   }
+  std::span<std::byte> mirror_for(const messaging::PeerPlaces& places) const {
+    return {places.slot + mirror_offset(), layout_.slot_bytes()};
+  }
 
   // The communication manager connects in init.
   bool connects_later() const {
@@ -553,15 +598,21 @@ class Linking {
       connection = std::move(first().connections[at(peer)]);
       if (!joins(second(), peer)) continue;
       const messaging::PeerPlaces& places = result_.links[at(peer)].places;
-      const PortChoice& port = second().ports[at(parts_.rank)];
+      const auto name_of = [&](const Rail& rail) {
+        const PortChoice& port = rail.ports[at(parts_.rank)];
+        return fmt::format("{} port {}", port.device, port.port);
+      };
       connection = std::make_unique<transport::RailedConnection>(transport::RailedConnection::Parts{
           .transport = static_cast<transport::RailedTransport*>(result_.transport.get()),
           .peer = peer,
           .first = std::move(connection),
           .second = std::move(second().connections[at(peer)]),
-          .second_name = fmt::format("{} port {}", port.device, port.port),
+          .names = {name_of(first()), name_of(second())},
           .notice = places.slot + messaging::RingLayout::rail_notice_offset,
-          .peer_notice = places.remote_slot + messaging::RingLayout::rail_notice_offset});
+          .peer_notice = places.remote_slot + messaging::RingLayout::rail_notice_offset,
+          .mirror = mirror_for(places),
+          .places = places.remote_slot,
+          .messages_max = layout_.messages_max()});
     }
   }
 
@@ -585,7 +636,7 @@ class Linking {
   std::vector<DeviceFacts> devices_;
   std::vector<Offer> all_offers_;  // by rank
   std::array<Rail, 2> rails_;
-  std::span<std::byte> memory_;  // slots and staging, by index in the first rail's peers
+  std::span<std::byte> memory_;  // slots, staging and mirrors, by index in the first rail's peers
   transport::RemoteAddress rings_;
   NetworkLinks result_;
 };

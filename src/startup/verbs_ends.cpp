@@ -60,6 +60,7 @@ void VerbsEnds::open(VerbsConnection& connection, int peer, bool second_rail) no
 
 void VerbsEnds::fail(int peer, const ErrorDetail& why) noexcept {
   if (VerbsConnection* const connection = first_.made_later(peer)) connection->give_up(why);
+  if (VerbsConnection* const other = second_of(peer)) other->give_up(why);
 }
 
 VerbsConnection* VerbsEnds::second_of(int peer) const noexcept {

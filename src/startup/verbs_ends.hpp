@@ -17,7 +17,8 @@ void probe_staging(transport::verbs::VerbsConnection& connection,
                    const messaging::PeerPlaces& places, bool second_rail) noexcept;
 
 // One or two queue pairs for each peer. A second one that cannot be connected is done without: its
-// connection fails, and the railed one that holds it carries on with the first.
+// connection fails, and the railed one that holds it carries on with the first. A first one that
+// cannot be connected is the end of both.
 class VerbsEnds final : public ExchangeOnDemand::Ends {
  public:
   // By rank; empty where there is no such peer.

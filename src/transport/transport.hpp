@@ -83,6 +83,9 @@ struct Write {
   // Where there are several rails it may be placed behind later writes. It tells, and who posts it
   // lets the peer know of it when it counts in completed(): over rails its bytes are there then.
   bool unordered = false;
+  // By it the peer learns of a message, whose bytes are those of its chain. Over rails these are
+  // posted again where they may be lost (Connection::asks_taken). Other ordered writes tell counts.
+  bool message = false;
 };
 
 enum class Post : std::uint8_t { posted, busy, failed };
@@ -133,12 +136,23 @@ class Connection {
   // peer count: they come another way, and bytes that wait for a look were written before them.
   virtual void receive_all() noexcept {}  // memory is written without us
 
+  // Over rails the one that had the ordered writes has failed, and another one has them from here
+  // on. Which messages of the peer are lost knows who takes them: it takes what is here whole,
+  // drops what came in part, and tells how many it has taken since the beginning, in the low 31
+  // bits. The peer posts the later ones again. Counts it posts again by itself: the newest of them
+  // may be lost. Until both ends have told, ordered writes are busy.
+  virtual bool asks_taken() const noexcept { return false; }
+  virtual void tell_taken(std::uint32_t) noexcept {}
+
   // After it returns, no write of the peer lands here any more and none of ours starts. Before
   // memory that was open to the peer goes back to its owner with an error.
   virtual void tear_down() noexcept = 0;
 
   // The first cause of its failure, a link_failed that never changes; nullptr while healthy.
   virtual const ErrorDetail* fault() const noexcept = 0;
+  // Why it may have failed, though it may also go on in a while: its port is down. nullptr: no
+  // doubt. Who has another way need not wait.
+  virtual const ErrorDetail* doubt() const noexcept { return nullptr; }
 };
 
 inline Post Connection::publish(std::byte*, std::uint32_t) noexcept {

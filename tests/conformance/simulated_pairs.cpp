@@ -65,9 +65,11 @@ class RailedPair final : public ConnectedPair {
                                   .peer = static_cast<int>(other),
                                   .first = connect(0),
                                   .second = connect(1),
-                                  .second_name = "the second rail",
+                                  .names = {"the first rail", "the second rail"},
                                   .notice = memory_[side].data() + memory_bytes,
-                                  .peer_notice = ends_[other].address + memory_bytes});
+                                  .peer_notice = ends_[other].address + memory_bytes,
+                                  .mirror = {},
+                                  .places = {}});
       ends_[side].connection = connections_[side].get();
     }
   }
@@ -76,6 +78,10 @@ class RailedPair final : public ConnectedPair {
   void pump() override {
     network_.run_for(100);
     for (const auto& one : transports_) one->progress();
+    for (const auto& one : transports_) one->poll_async_events();
+    for (const auto& one : connections_) {
+      if (one->asks_taken()) one->tell_taken(0);  // nobody takes messages here
+    }
   }
 
  private:

@@ -381,7 +381,8 @@ TEST_P(Registrations, that_are_gone_fail_the_link_of_who_reads_and_say_so) {
   EXPECT_EQ(connection(0).read(memory(0, 0, 1'000), std::nullopt, there), Post::posted);
   wait_for([&] { return connection(0).fault() != nullptr; }, "the fault");
   const std::string& detail = connection(0).fault()->cause;
-  EXPECT_TRUE(detail.find("RDMA read") != std::string::npos || detail.starts_with("a read of"))
+  EXPECT_TRUE(detail.find("RDMA read") != std::string::npos ||
+              detail.find("a read of") != std::string::npos)
       << detail;
   EXPECT_TRUE(all_are(memory(0, 0, 1'000), std::byte{0}));
   EXPECT_EQ(connection(0).read(memory(0, 0, 8), std::nullopt, at(1, 0)), Post::failed);

@@ -45,11 +45,31 @@ NetworkConfig reading_network(int rank_count, std::uint64_t seed) {
   return config;
 }
 
-NetworkConfig two_rails_network(int rank_count, std::uint64_t seed) {
-  NetworkConfig config = mixed_network(rank_count, seed);
+namespace {
+
+template <NetworkConfig (*network)(int, std::uint64_t)>
+NetworkConfig two_of(int rank_count, std::uint64_t seed) {
+  NetworkConfig config = network(rank_count, seed);
   config.rails = 2;
   config.write_bytes_max = 1'500;  // a message is several writes
   return config;
+}
+
+}  // namespace
+
+NetworkConfig two_rails_network(int rank_count, std::uint64_t seed) {
+  return two_of<mixed_network>(rank_count, seed);
+}
+
+// How records and payloads are noticed, how large messages go, and what post copies.
+const std::vector<Flavour>& flavours_of_rails() {
+  static const std::vector<Flavour> all{{"polled", two_of<simulator::polled_network>},
+                                        {"ordered_bytes", two_of<ordered_bytes_network>},
+                                        {"mixed", two_of<mixed_network>},
+                                        {"immediate", two_of<simulator::immediate_network>},
+                                        {"reading", two_of<reading_network>},
+                                        {"pipelined", two_of<pipelined_network>}};
+  return all;
 }
 
 NetworkConfig private_copies_network(int rank_count, std::uint64_t seed) {
@@ -282,7 +302,7 @@ std::vector<std::byte> pattern(std::size_t bytes) {
 
 }  // namespace
 
-std::string memory_taken_back(NetworkConfig network) {
+std::string memory_taken_back(NetworkConfig network, bool rail_fails) {
   network.rank_count = 2;
   const std::vector<std::byte> large = pattern(taken_back_bytes);
   for (int i = 1; i <= 40; ++i, ++network.seed) {
@@ -290,9 +310,31 @@ std::string memory_taken_back(NetworkConfig network) {
     SimulatedJob job{network};
     job.start(0, transfers(&job, 0, i % 2 == 0 ? fail_after_ns : 0, &large));
     job.start(1, transfers(&job, 1, i % 2 == 1 ? fail_after_ns : 0, &large));
+    if (rail_fails) {
+      const int end = i / 2 % 2;
+      const Deadline time =
+          job.network().now() + std::chrono::nanoseconds{fail_after_ns + 300 * (i % 11) - 1'500};
+      job.network().at(time, [&job, end] { job.network().fail_rail(end, 1 - end, 0); });
+    }
     job.run();
     const std::string wrong = job.close();
     if (!wrong.empty()) return fmt::format("after {} ns: {}", fail_after_ns, wrong);
+  }
+  return {};
+}
+
+std::string first_rail_lost_one_way(NetworkConfig network) {
+  for (int i = 1; i <= 100; ++i, ++network.seed) {
+    SimulatedJob job{network};
+    job.start(0, sends_words(&job));
+    job.start(1, receives_words(&job));
+    const std::int64_t after_ns = 3'700 * i;
+    const Deadline time = job.network().now() + std::chrono::nanoseconds{after_ns};
+    const int end = i % 2;
+    job.network().at(time, [&job, end] { job.network().fail_rail(end, 1 - end, 0); });
+    job.run();
+    const std::string wrong = job.close();
+    if (!wrong.empty()) return fmt::format("after {} ns: {}", after_ns, wrong);
   }
   return {};
 }

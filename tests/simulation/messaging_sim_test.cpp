@@ -100,21 +100,68 @@ TEST_P(OnEveryNetwork, a_large_message_passes_behind_unmatched_ones) {
   }
 }
 
-// One end fails: it gives its rail up, the other end is told, and both go on with the first.
-TEST(two_rails, lose_nothing_when_the_second_fails) {
-  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
-    NetworkConfig network = two_rails_network(2, seed);
-    if (seed % 4 == 0) {
-      network = reading_network(2, seed);
-      network.rails = 2;
-    }
-    const Outcome outcome =
-        random_traffic({.network = network,
-                        .send_pause_max_ns = seed % 2 == 0 ? 20'000 : 0,
-                        .rail_fails_ns = 10'000 * static_cast<std::int64_t>(seed)});
-    ASSERT_EQ(outcome.wrong, "");
+// ---- two rails ----
+
+class TwoRails : public testing::TestWithParam<Flavour> {
+ protected:
+  static NetworkConfig network(int rank_count, std::uint64_t seed) {
+    return GetParam().config(rank_count, seed);
+  }
+};
+
+// One end fails: it gives its rail up, the other end is told, and both go on with the other one.
+// Then the other end sees it first, then both see it by themselves.
+TEST_P(TwoRails, lose_nothing_when_one_fails) {
+  for (std::uint64_t seed = 1; seed <= 120; ++seed) {
+    const int rail = seed % 4 == 0 ? 1 : 0;
+    const std::int64_t after_ns = 7'000 * static_cast<std::int64_t>(seed);
+    std::vector<RailFailure> failures;
+    if (seed % 3 != 0) failures.push_back({rail, 0, 1, after_ns});
+    if (seed % 3 != 1)
+      failures.push_back({rail, 1, 0, after_ns + 300 * static_cast<std::int64_t>(seed % 7)});
+    const Outcome outcome = random_traffic({.network = network(2, seed),
+                                            .receive_after_ns = seed % 5 == 0 ? 400'000 : 0,
+                                            .send_pause_max_ns = seed % 2 == 0 ? 20'000 : 0,
+                                            .rail_failures = failures});
+    ASSERT_EQ(outcome.wrong, "") << "rail " << rail << " fails after " << after_ns << " ns";
   }
 }
+
+TEST_P(TwoRails, lose_no_word_and_no_count_when_the_first_fails) {
+  EXPECT_EQ(first_rail_lost_one_way(network(2, 1)), "");
+}
+
+TEST_P(TwoRails, leave_memory_alone_that_is_back_at_its_owner_when_the_first_fails) {
+  for (std::uint64_t seed = 50; seed < 400; seed += 50)
+    EXPECT_EQ(memory_taken_back(network(2, seed), true), "");
+}
+
+// Others need not notice.
+TEST_P(TwoRails, fail_between_some_ranks_while_others_go_on) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    const Outcome outcome = random_traffic(
+        {.network = network(4, seed),
+         .rail_failures = {
+             {0, 0, 1, 20'000}, {0, 2, 1, 50'000}, {1, 3, 1, 60'000}, {0, 2, 3, 70'000}}});
+    ASSERT_EQ(outcome.wrong, "") << seed;
+  }
+}
+
+TEST_P(TwoRails, end_the_link_with_both_causes_when_both_fail) {
+  for (const int later : {0, 1}) {
+    for (const std::int64_t after_ns : {0, 1'000, 3'000, 100'000}) {
+      const Outcome outcome = random_traffic(
+          {.network = network(2, 1),
+           .messages_per_rank = 400,
+           .rail_failures = {{1 - later, 0, 1, 20'000}, {later, 0, 1, 20'000 + after_ns}}});
+      EXPECT_NE(outcome.wrong.find("the first rail: "), std::string::npos) << outcome.wrong;
+      EXPECT_NE(outcome.wrong.find("the second rail: "), std::string::npos) << outcome.wrong;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(over, TwoRails, testing::ValuesIn(flavours_of_rails()),
+                         [](const auto& flavour) { return std::string{flavour.param.name}; });
 
 INSTANTIATE_TEST_SUITE_P(all, OnEveryNetwork, testing::ValuesIn(flavours()),
                          [](const auto& flavour) { return std::string{flavour.param.name}; });

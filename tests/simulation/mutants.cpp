@@ -38,7 +38,9 @@ constexpr std::array mutants{Named{"crc", Mutant::crc},
                              Named{"staging", Mutant::staging},
                              Named{"pair_order", Mutant::pair_order},
                              Named{"flag_order", Mutant::flag_order},
-                             Named{"revocation", Mutant::revocation}};
+                             Named{"revocation", Mutant::revocation},
+                             Named{"taken_count", Mutant::taken_count},
+                             Named{"lost_counts", Mutant::lost_counts}};
 static_assert(mutants.size() == MUTANT_COUNT, "each has its test in CMakeLists.txt");
 constexpr Named sound_library{"none", Mutant::none};
 
@@ -71,6 +73,10 @@ std::string first_wrong() {
                   .wrong;
     }
     if (!wrong.empty()) return fmt::format("{}: {}", flavour.name, wrong);
+  }
+  for (const Flavour& flavour : flavours_of_rails()) {
+    const std::string wrong = first_rail_lost_one_way(flavour.config(2, 1));
+    if (!wrong.empty()) return fmt::format("{}, two rails: {}", flavour.name, wrong);
   }
   return {};
 }

@@ -31,11 +31,21 @@ NetworkConfig reading_network(
     int rank_count,
     std::uint64_t seed);  // as immediate_network, and receivers read large messages
 NetworkConfig two_rails_network(int rank_count, std::uint64_t seed);  // as mixed_network
+// The kinds of network of which two may join a pair, here two each.
+const std::vector<Flavour>& flavours_of_rails();
 
 struct Outcome {
   std::string wrong;  // empty: all is well
   messaging::Counters counters{};
   std::uint64_t trace = 0;
+};
+
+// An end of a rail fails, and not yet the other one.
+struct RailFailure {
+  int rail;
+  int from;
+  int to;
+  std::int64_t after_ns;
 };
 
 struct Traffic {
@@ -44,8 +54,8 @@ struct Traffic {
   std::int64_t receive_after_ns = 0;   // so long everybody sends and nobody receives
   std::int64_t send_pause_max_ns = 0;  // between two sends of a rank
   std::size_t bytes_max = 20'000;
-  std::int64_t rail_fails_ns = 0;  // when the second rail between ranks 0 and 1 does; 0: never
-  int stops = 20;                  // of a rank at a time: what came meanwhile is seen at once
+  std::vector<RailFailure> rail_failures{};
+  int stops = 20;  // of a rank at a time: what came meanwhile is seen at once
 };
 // Random messages among all ranks, to themselves too, in four communicators: their receives name
 // source and tag, source, tag, or nothing. Each must get the message that the order per pair
@@ -64,7 +74,11 @@ std::string one_way_to_a_stopped_rank(NetworkConfig network);
 std::string large_message_behind_unmatched_ones(NetworkConfig network, Outcome& outcome);
 
 // A communicator fails in the middle of a large message: what is back at its owner is neither
-// written nor read any more.
-std::string memory_taken_back(NetworkConfig network);
+// written nor read any more. rail_fails: and the first rail, which is one of two, fails about then.
+std::string memory_taken_back(NetworkConfig network, bool rail_fails = false);
+
+// The first of two rails fails, at many times, while small messages go one way only: what it loses
+// are messages, or nothing but the counts that return credits.
+std::string first_rail_lost_one_way(NetworkConfig network);
 
 }  // namespace qpmesh::test

@@ -277,10 +277,11 @@ Outcome random_traffic(const Traffic& traffic) {
       job.start(rank, receives(&job, &plan, &mine, rank));
     }
     stop_now_and_then(job, traffic);
-    if (traffic.rail_fails_ns > 0) {
-      const Deadline failure =
-          job.network().now() + std::chrono::nanoseconds{traffic.rail_fails_ns};
-      job.network().at(failure, [&job] { job.network().fail_rail(0, 1, 1); });
+    for (const RailFailure& failure : traffic.rail_failures) {
+      const Deadline time = job.network().now() + std::chrono::nanoseconds{failure.after_ns};
+      job.network().at(time, [&job, failure] {
+        job.network().fail_rail(failure.from, failure.to, failure.rail);
+      });
     }
     job.run();
     outcome.counters = job.counters();

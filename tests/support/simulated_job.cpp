@@ -15,7 +15,8 @@ constexpr std::size_t user_bytes = std::size_t{128} << 20;  // address space onl
 
 std::size_t arena_bytes(const messaging::RingLayout& layout, int size) {
   const std::size_t staging = layout.staging_bytes() * static_cast<std::size_t>(size);
-  return base::round_up(layout.slab_bytes(size) + staging + user_bytes, 4096);
+  const std::size_t mirrors = layout.slab_bytes(size);
+  return base::round_up(layout.slab_bytes(size) + staging + mirrors + user_bytes, 4096);
 }
 
 int node_of(const NetworkConfig& config, int rank) {
@@ -104,9 +105,13 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
                 .peer = peer,
                 .first = std::move(connection),
                 .second = connect(1),
-                .second_name = "the second rail",
+                .names = {"the first rail", "the second rail"},
                 .notice = mine.arena->data() + slot + messaging::RingLayout::rail_notice_offset,
-                .peer_notice = arena + (remote_slot + messaging::RingLayout::rail_notice_offset)});
+                .peer_notice = arena + (remote_slot + messaging::RingLayout::rail_notice_offset),
+                .mirror = {mine.arena->data() + mine.arena->allocate(layout.slot_bytes()).value(),
+                           layout.slot_bytes()},
+                .places = arena + remote_slot,
+                .messages_max = layout.messages_max()});
       }
       std::span<std::byte> staging;
       if (connection->capabilities().inline_bytes_max < staging_bytes)
@@ -185,7 +190,12 @@ std::string SimulatedJob::close() {
   for (Rank& rank : ranks_) rank.scripts.clear();
   const auto flushed = [this] {
     bool all = true;
-    for (Rank& rank : ranks_) all &= rank.context->messaging().flush();
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      const int rank = static_cast<int>(i);
+      messaging::Messaging& messaging = ranks_[i].context->messaging();
+      all &= messaging.flush();
+      all &= !network_.alive(rank) || messaging.delivered([=](int peer) { return peer != rank; });
+    }
     return all;
   };
   if (network_.run_until(flushed, network_.after_ms(1'000))) return wrong_;

@@ -713,6 +713,72 @@ TEST_P(Rings, leave_nothing_in_consumed_lines_that_looks_like_a_later_record) {
   }
 }
 
+// Another rail takes over: what is not taken is posted again.
+TEST_P(Rings, that_start_over_forget_what_was_not_taken_and_tell_how_much_was) {
+  for (const std::uint32_t first_message : {0U, 0x7ffffff0U, 0xfffffff0U}) {
+    RingPair pair{GetParam()(), first_message};
+    constexpr std::uint64_t sent = 40;
+    constexpr std::uint64_t taken = 23;
+    const auto bytes_of = [](std::uint64_t key) { return key % 5 == 0 ? 180 : 7 * (key % 20); };
+    for (std::uint64_t key = 0; key < sent; ++key) {
+      ASSERT_EQ(key % 5 == 0 ? pair.send_payload(key, bytes_of(key))
+                             : pair.send_inline(key, bytes_of(key)),
+                Out::Sent::posted);
+    }
+    for (std::uint64_t key = 0; key < taken; ++key)
+      ASSERT_NO_FATAL_FAILURE(pair.expect_taken(key, bytes_of(key)));
+    const std::span records{pair.slot.memory, record_ring_lines * line_bytes};
+    const std::vector<std::byte> posted{records.begin(), records.end()};
+    EXPECT_EQ(pair.in.start_over(), taken);
+    EXPECT_TRUE(std::ranges::all_of(records, [](std::byte byte) { return byte == std::byte{0}; }));
+    std::ranges::copy(posted, records.begin());
+    for (std::uint64_t key = taken; key < sent; ++key)
+      ASSERT_NO_FATAL_FAILURE(pair.expect_taken(key, bytes_of(key)));
+    EXPECT_EQ(pair.take(), Take::nothing);
+    EXPECT_EQ(pair.in.start_over(), sent);
+  }
+}
+
+TEST(rings_that_start_over, take_an_immediate_that_was_not_due_once_when_it_comes_again) {
+  transport::Capabilities mixed = proven_by_crc();
+  mixed.medium = transport::Notification::immediate;
+  RingPair pair{mixed};
+  ASSERT_EQ(pair.send_inline(1, 8), Out::Sent::posted);
+  ASSERT_EQ(pair.send_payload(2, 500), Out::Sent::posted);
+  const std::span record{pair.slot.memory, line_bytes};
+  const std::vector<std::byte> posted{record.begin(), record.end()};
+  const std::deque<std::uint32_t> immediates = pair.connection.arrivals;
+  std::ranges::fill(record, std::byte{0});
+  ASSERT_EQ(pair.take(), Take::nothing);
+  ASSERT_TRUE(pair.connection.arrivals.empty()) << "it is held until the record comes";
+  EXPECT_EQ(pair.in.start_over(), 0U);
+  std::ranges::copy(posted, record.begin());
+  pair.connection.arrivals = immediates;
+  ASSERT_NO_FATAL_FAILURE(pair.expect_taken(1, 8));
+  ASSERT_NO_FATAL_FAILURE(pair.expect_taken(2, 500));
+  EXPECT_EQ(pair.take(), Take::nothing);
+}
+
+TEST_P(Rings, whose_counts_may_be_lost_tell_them_again) {
+  RingPair pair{GetParam()()};
+  for (std::uint64_t key = 0; key < 3; ++key) {
+    ASSERT_EQ(pair.send_payload(key, 300), Out::Sent::posted);
+    ASSERT_NO_FATAL_FAILURE(pair.expect_taken(key, 300));
+  }
+  const Credits consumed = pair.in.consumed();
+  ASSERT_EQ(pair.reverse_out.return_credits(consumed), Out::Sent::posted);
+  std::memset(pair.reverse.memory + RingLayout::credit_cell_offset, 0, sizeof(CreditCell));
+  pair.back.arrivals.clear();
+  EXPECT_TRUE(pair.reverse_out.has_told(consumed));
+  EXPECT_FALSE(pair.reverse_out.owes(consumed));
+  pair.reverse_out.forget_told();
+  EXPECT_FALSE(pair.reverse_out.has_told(consumed));
+  pair.return_credits();
+  EXPECT_TRUE(pair.reverse_out.has_told(consumed));
+  for (std::uint64_t key = 3; key < 6; ++key)
+    EXPECT_EQ(pair.send_payload(key, 1'200), Out::Sent::posted) << "all of the ring is free";
+}
+
 TEST(a_polled_payload, is_written_before_the_record_that_tells_of_it) {
   for (const auto& capabilities : {ordered(), proven_by_crc()}) {
     RingPair pair{capabilities};

@@ -359,6 +359,23 @@ TEST_P(Notified, by_default_in_this_way) {
   EXPECT_FALSE(chosen.reason.empty());
 }
 
+TEST(notifications, of_two_devices_rely_on_no_more_than_both_keep) {
+  using transport::Notification;
+  for (int bits = 0; bits < 64; ++bits) {
+    const auto of = [=](int from) {
+      const auto bit = [=](int i) { return (bits >> (from + i) & 1) != 0; };
+      return Notifications{.small = bit(0) ? Notification::immediate : Notification::poll,
+                           .medium = bit(1) ? Notification::immediate : Notification::poll,
+                           .reason = from == 0 ? "one" : "other",
+                           .bytes_in_order = bit(2)};
+    };
+    const Notifications both = less_of(of(0), of(3));
+    EXPECT_EQ(both.small, std::max(of(0).small, of(3).small));
+    EXPECT_EQ(both.medium, std::max(of(0).medium, of(3).medium));
+    EXPECT_EQ(both.bytes_in_order, of(0).bytes_in_order && of(3).bytes_in_order);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     of_a_device, Notified,
     ::testing::Values(Kind{"softroce", "device rxe0 driver=rdma_rxe software", LinkLayer::ethernet,

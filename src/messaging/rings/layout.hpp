@@ -34,6 +34,11 @@ struct RingLayout {
   std::uint32_t immediates_max() const noexcept {
     return 2 * (record_ring_lines + payload_ring_units / 3 + 1);
   }
+  // Messages that one peer may have sent and we not yet taken: the least of them takes a line, or
+  // two units of payload.
+  std::uint32_t messages_max() const noexcept {
+    return record_ring_lines + payload_ring_units / 2 + 1;
+  }
 
   std::size_t slot_bytes() const noexcept {
     // An odd number of pages: slots of different peers do not fall on the same cache sets.

@@ -36,6 +36,7 @@ class ReceiveRing {
         payloads_{slot + RingLayout::payload_offset},
         cursor_{layout.payload_ring_units},
         seed_{seed},
+        first_message_{first_message},
         next_message_{first_message} {}
 
   enum class Take : std::uint8_t { nothing, taken, corrupt };
@@ -67,6 +68,17 @@ class ReceiveRing {
   void free_until(std::uint64_t unit) noexcept { freed_units_ = unit; }
   std::uint64_t next_unit() const noexcept { return cursor_.next(); }
   std::uint32_t ring_units() const noexcept { return cursor_.ring_units(); }
+
+  // The peer posts again all messages that were not taken, and nothing of it lands until it hears
+  // how many were: so many since the beginning. What came of the others is as if it had not. A line
+  // that holds a part would be a whole record before the last byte is written again, and be cleared
+  // too early.
+  std::uint32_t start_over() noexcept {
+    Atomics::clear_unproven(records_, record_ring_lines * line_bytes);
+    arrival_.reset();
+    const std::uint32_t taken = next_message_ - first_message_;
+    return (mutant == Mutant::taken_count && taken > 0 ? taken - 1 : taken) & message_number_mask;
+  }
 
   Credits consumed() const noexcept { return {consumed_lines_, freed_units_}; }
   std::uint64_t partial_records() const noexcept {
@@ -225,6 +237,7 @@ class ReceiveRing {
   std::byte* payloads_;
   PayloadCursor cursor_;
   std::uint32_t seed_;
+  std::uint32_t first_message_;
   std::uint32_t next_message_;
   std::uint64_t consumed_lines_ = 0;
   std::uint64_t freed_units_ = 0;

@@ -199,6 +199,8 @@ class SendRing {
            consumed.units - told_.units >= payload_cursor_.ring_units() / 4;
   }
   bool has_told(const Credits& consumed) const noexcept { return consumed == told_; }
+  // What was told may be lost.
+  void forget_told() noexcept { told_ = {}; }
 
   // Takes what the peer has returned beside its records. A torn cell returns nothing.
   void poll_credits() noexcept {
@@ -358,7 +360,8 @@ class SendRing {
                            .body = {},
                            .target = address(RingLayout::records_offset + index * line_bytes),
                            .flag_offset = 0,
-                           .immediate = {}};
+                           .immediate = {},
+                           .message = true};
     if (capabilities_.small == transport::Notification::immediate)
       write.immediate = encode({ImmediateKind::record, index});
     return write;
@@ -433,7 +436,8 @@ class SendRing {
     transport::Write write{.head = {record.bytes, head_units * line_bytes},
                            .body = payload,
                            .target = address(RingLayout::payload_offset + unit * unit_bytes),
-                           .immediate = encode({ImmediateKind::payload, unit})};
+                           .immediate = encode({ImmediateKind::payload, unit}),
+                           .message = true};
     const Sent sent = post_staged({&write, 1});
     if (sent != Sent::posted) return sent;
     ++next_message_;

@@ -56,6 +56,8 @@ Post VerbsConnection::refuse() noexcept {
   return failed_ ? Post::failed : Post::busy;
 }
 
+const ErrorDetail* VerbsConnection::doubt() const noexcept { return parts_.transport->port_down(); }
+
 void VerbsConnection::give_up(const ErrorDetail& why) noexcept {
   fail([&] { return diagnosis::Explanation{.cause = why.cause, .hint = why.hint}; },
        why.system_error);

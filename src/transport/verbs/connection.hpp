@@ -73,6 +73,7 @@ class VerbsConnection final : public Connection {
   const std::byte* load(RemoteAddress, std::size_t) noexcept override { return nullptr; }
   void tear_down() noexcept override;
   const ErrorDetail* fault() const noexcept override { return failed_ ? &fault_ : nullptr; }
+  const ErrorDetail* doubt() const noexcept override;
 
   const diagnosis::LinkDescription& link() const noexcept { return parts_.link; }
   ibv_qp* queue_pair() const noexcept { return parts_.queue_pair.get(); }

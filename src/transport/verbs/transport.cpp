@@ -26,6 +26,10 @@ constexpr std::uint32_t write_bytes_max = 256U << 10;
 constexpr std::chrono::microseconds polled_sleep_max{50};
 constexpr std::chrono::milliseconds watch_interval{50};
 
+bool takes_immediates(const Capabilities& capabilities) noexcept {
+  return std::max(capabilities.small, capabilities.medium) == Notification::immediate;
+}
+
 constexpr unsigned access_of_queue_pair = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 
 [[noreturn]] void fail_opening(const std::string& device, std::string_view step, int error) {
@@ -220,15 +224,11 @@ Capabilities VerbsTransport::capabilities(const selection::Notifications& theirs
                               .medium = std::max(ours.medium, theirs.medium),
                               .inline_bytes_max = inline_bytes_max,
                               .write_bytes_max = write_bytes_max};
-  immediates_ |= takes_immediates(together);
+  may_get_immediates_ |= takes_immediates(together);
+  immediates_ = may_get_immediates_ && !settings_.second_rail;
   polled_ |= !settings_.second_rail &&
              (together.small == Notification::poll || together.medium == Notification::poll);
   return together;
-}
-
-bool VerbsTransport::takes_immediates(const Capabilities& capabilities) const noexcept {
-  return !settings_.second_rail &&
-         std::max(capabilities.small, capabilities.medium) == Notification::immediate;
 }
 
 void VerbsTransport::say_joined(int peer, const diagnosis::LinkDescription& link,
@@ -342,7 +342,7 @@ void VerbsTransport::progress() noexcept {
 std::chrono::microseconds VerbsTransport::request_notification() noexcept {
   for (const Queues& each : queues_) {
     ibv_req_notify_cq(each.sent.get(), 0);
-    if (immediates_) ibv_req_notify_cq(each.arrived.get(), 0);
+    if (may_get_immediates_) ibv_req_notify_cq(each.arrived.get(), 0);
   }
   return polled_ ? polled_sleep_max : watch_interval;
 }
@@ -354,6 +354,8 @@ void VerbsTransport::poll_async_events() noexcept {
   while (ibv_get_cq_event(channel_.get(), &queue, &context) == 0) ibv_ack_cq_events(queue, 1);
   for (const Queues& each : queues_) {
     while (drain(*each.sent, &VerbsConnection::on_sent) > 0) {}
+    if (!may_get_immediates_) continue;
+    while (drain(*each.arrived, &VerbsConnection::on_arrival) > 0) immediates_ = true;
   }
   ibv_async_event event{};
   while (ibv_get_async_event(device_.get(), &event) == 0) {
@@ -382,10 +384,13 @@ void VerbsTransport::handle_event(const ibv_async_event& event) noexcept {
   const diagnosis::Severity severity = diagnosis::severity_of(event.event_type);
   const diagnosis::Explanation what =
       diagnosis::describe(event.event_type, settings_.port.device, port);
-  const bool ends_all = severity == diagnosis::Severity::context ||
-                        (settings_.second_rail && event.event_type == IBV_EVENT_PORT_ERR);
+  const bool ends_all = severity == diagnosis::Severity::context;
+  if (event.event_type == IBV_EVENT_PORT_ACTIVE) port_down_.reset();
+  if (event.event_type == IBV_EVENT_PORT_ERR)
+    port_down_ =
+        ErrorDetail{.code = ErrorCode::link_failed, .cause = what.cause, .hint = what.hint};
   if (severity == diagnosis::Severity::harmless) return log_.info("{}", what.cause);
-  if (severity == diagnosis::Severity::suspicious && !ends_all)
+  if (severity == diagnosis::Severity::suspicious)
     return log_.warning("{}. {}", what.cause, what.hint);
   for (VerbsConnection* const connection : connections_) {
     if (connection == nullptr) continue;

@@ -44,8 +44,8 @@ struct Settings {
   std::uint32_t queue_peers = 1;     // how many share a pair of completion queues
   std::int64_t link_timeout_ms = 0;  // option of that name
   selection::Notifications notifications;
-  // Carries no record and no immediate, and what it has under way another device takes over: its
-  // port's going down ends its connections at once.
+  // Carries no record and no immediate before it takes over from the first: until one comes, they
+  // are looked for now and then.
   bool second_rail = false;
   std::optional<JobMember> cm{};  // who asks the communication manager; nothing: plain exchange
 };
@@ -129,7 +129,7 @@ class VerbsTransport final : public Transport {
   // By the first path that both ends have a route on.
   diagnosis::LinkDescription begin(Pending& mine, const Address& theirs);
   Capabilities capabilities(const selection::Notifications& theirs, std::uint32_t inline_bytes_max);
-  bool takes_immediates(const Capabilities& capabilities) const noexcept;
+  const ErrorDetail* port_down() const noexcept { return port_down_ ? &*port_down_ : nullptr; }
   void say_joined(int peer, const diagnosis::LinkDescription& link,
                   const Capabilities& capabilities) const;
   void want(VerbsConnection& connection) noexcept;
@@ -169,9 +169,11 @@ class VerbsTransport final : public Transport {
   // Connections that wait for a completion which they asked for. Where there is none the queue need
   // not be looked at: what fails unasked is found by poll_async_events.
   std::uint32_t awaiting_ = 0;
-  Deadline watched_at_{};    // when silent links were last looked for
-  bool polled_ = false;      // some connection's news are only seen in memory
-  bool immediates_ = false;  // some connection's news are completions
+  Deadline watched_at_{};  // when silent links were last looked for
+  std::optional<ErrorDetail> port_down_;
+  bool polled_ = false;              // some connection's news are only seen in memory
+  bool may_get_immediates_ = false;  // some connection's news are completions
+  bool immediates_ = false;          // the same, and not of a second rail that had none yet
 };
 
 }  // namespace qpmesh::transport::verbs

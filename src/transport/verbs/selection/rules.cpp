@@ -67,6 +67,14 @@ Notifications default_notifications(const DeviceFacts& device, LinkLayer link_la
   return {poll, poll, "this family of devices places writes in order"};
 }
 
+Notifications less_of(const Notifications& one, const Notifications& other) noexcept {
+  const bool other_is_less = std::max(other.small, other.medium) > std::max(one.small, one.medium);
+  return {.small = std::max(one.small, other.small),
+          .medium = std::max(one.medium, other.medium),
+          .reason = other_is_less ? other.reason : one.reason,
+          .bytes_in_order = one.bytes_in_order && other.bytes_in_order};
+}
+
 Timers timers_for(const Endpoint& local, std::int64_t link_timeout_ms) noexcept {
   Timers timers;
   if (local.software) {

@@ -27,6 +27,8 @@ struct Notifications {
 // promises: it is for devices and processors that are known to keep it. Others get immediates.
 Notifications default_notifications(const DeviceFacts& device, LinkLayer link_layer,
                                     bool x86 = x86_host);
+// What both of two devices keep.
+Notifications less_of(const Notifications& one, const Notifications& other) noexcept;
 
 // Of the local end; the first four as ibv_qp_attr encodes them.
 struct Timers {
