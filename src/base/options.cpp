@@ -91,13 +91,19 @@ constexpr std::array table{
            "touched."),
     power_of_two_bytes("payload_ring_bytes", "QPMESH_PAYLOAD_RING_BYTES",
                        &Options::payload_ring_bytes, 4 * kib, 2 * mib, agreed,
-                       "Payload ring per peer and direction."),
+                       "Payload ring per peer and direction, on one host."),
     power_of_two_bytes(
         "network_ring_bytes", "QPMESH_NETWORK_RING_BYTES", &Options::network_ring_bytes, 4 * kib,
         mib, agreed,
         "Payload ring per peer and direction over verbs, where it is registered memory. With more "
         "than 64 peers it is halved until all rings of a rank are no longer than 64 of these, down "
         "to 8 KiB."),
+    power_of_two_bytes(
+        "tcp_ring_bytes", "QPMESH_TCP_RING_BYTES", &Options::tcp_ring_bytes, 4 * kib, 16 * mib,
+        agreed,
+        "Payload ring per peer and direction over tcp, whose pages cost when messages lie there. "
+        "With more than 65 ranks it is halved until 64 of these hold the rings for all, down to 8 "
+        "KiB."),
     number("register_bytes_min", "QPMESH_REGISTER_BYTES_MIN", &Options::register_bytes_min, "bytes",
            0, 1024 * gib, own,
            "Over verbs, private buffers of messages from this size on are registered for the "

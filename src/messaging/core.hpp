@@ -63,8 +63,8 @@ struct Peer {
                                places.remote_slot.offset + RingLayout::fill_guard_offset,
                                sizeof(transport::FillGuard)))},
         remote_revocations{places.remote_revocations},
-        eager_bytes_limit{places.layout.payload_ring_units * unit_bytes / 4},
-        eager_bytes_max{std::min(eager_bytes, eager_bytes_limit)} {}
+        eager_bytes_max{std::min<std::size_t>(eager_bytes,
+                                              places.layout.payload_ring_units * unit_bytes / 4)} {}
 
   int rank;
   transport::Transport& transport;
@@ -85,9 +85,8 @@ struct Peer {
   Deadline long_ended{};  // the last one
   Pull filling;           // without receive: none. The peer has begun to fill it
   transport::RemoteAddress remote_revocations;
-  // Four of them fill a ring: then a sender's credits always suffice for the next, wherever the
-  // ring wraps. Both ends have this bound, whatever their options say.
-  std::size_t eager_bytes_limit;
+  // The same at both ends. At least four fill a ring: then a sender's credits always suffice for
+  // the next, wherever the ring wraps.
   std::size_t eager_bytes_max;
 
   // What could not be posted yet, in the order in which it is tried: control, then sends in their

@@ -210,7 +210,7 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
   parts.state_place = bootstrap::process_environment()("QPMESH_STATES").value_or("");
   Reach reach{options, parts.identities};
   NetworkLinks verbs = link_verbs(bootstrap, reach, parts, deadline);
-  NetworkLinks tcp = link_tcp(bootstrap, reach, parts, layout, *slab_offset, deadline);
+  NetworkLinks tcp = link_tcp(bootstrap, reach, parts, deadline);
   log.info("{}", reach.describe(rank));
   const int node = parts.identities[at(rank)].node;
   parts.own_core = ranks_per_core(parts.identities, facts, node) == 1;

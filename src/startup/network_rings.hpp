@@ -1,4 +1,4 @@
-// How long the rings of links over verbs are.
+// How long the rings of links over verbs and tcp are.
 #pragma once
 
 #include <algorithm>

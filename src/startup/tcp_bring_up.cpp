@@ -11,8 +11,11 @@
 #include "bootstrap/agreement.hpp"
 #include "bootstrap/listener.hpp"
 #include "bootstrap/streams.hpp"
+#include "messaging/rings/layout.hpp"
 #include "messaging/rings/record.hpp"
+#include "startup/network_rings.hpp"
 #include "startup/tcp_on_demand.hpp"
+#include "transport/tcp/frame.hpp"
 #include "transport/tcp/transport.hpp"
 #include "transport/verbs/selection/choice.hpp"
 
@@ -86,13 +89,13 @@ std::vector<std::string> candidates(const Options& options, const std::string& m
 
 // What this rank's ends of connections are made of, in init or later.
 struct OwnEnds {
-  std::byte* slab;  // of rings, for all ranks
   messaging::RingLayout layout;
   base::Log log;
+  std::vector<std::byte*> slots{};           // of rings, by rank; nullptr: no peer
   std::vector<base::ConnectionKeys> keys{};  // by rank; empty: nothing is encrypted
 
   std::span<std::byte> slot_of(int rank) const {
-    return {slab + layout.slot_offset(rank), layout.slot_bytes()};
+    return {slots[static_cast<std::size_t>(rank)], layout.slot_bytes()};
   }
   transport::tcp::Joined make(const bootstrap::StreamPeer& peer, base::UniqueFd socket) const {
     const bool on_host = bootstrap::local_address(socket.get()).family() == AF_UNIX;
@@ -114,12 +117,12 @@ struct OwnEnds {
 class Linking {
  public:
   Linking(Bootstrap& bootstrap, const Reach& reach, const context::ContextParts& parts,
-          const messaging::RingLayout& layout, std::uint64_t slab_offset, Deadline deadline)
+          Deadline deadline)
       : bootstrap_{bootstrap},
         reach_{reach},
         parts_{parts},
-        layout_{layout},
-        ends_{parts.arena->data() + slab_offset, layout, parts.log},
+        layout_{layout_for(static_cast<int>(parts.identities.size()), parts.options)},
+        ends_{.layout = layout_, .log = parts.log},
         deadline_{deadline} {}
   // Of a bring-up that failed: connections go before their transport.
   ~Linking() { result_.links.clear(); }
@@ -196,6 +199,28 @@ class Linking {
     return bootstrap::hash<sizeof(bootstrap::Key)>(all, "qpmesh data link, version 1");
   }
 
+  // Both ends of a pair use the same, so it follows from what all ranks know.
+  static messaging::RingLayout layout_for(int size, const Options& options) {
+    const std::int64_t bytes = ring_bytes_for(size - 1, options.tcp_ring_bytes);
+    return {.payload_ring_units =
+                static_cast<std::uint32_t>(bytes / std::int64_t{messaging::unit_bytes})};
+  }
+
+  void make_slots(std::span<const bootstrap::StreamPeer> peers) {
+    const std::size_t bytes = layout_.slab_bytes(static_cast<int>(peers.size()));
+    const auto offset = parts_.arena->allocate(bytes);
+    if (!offset) {
+      base::throw_error({ErrorCode::no_resource}, "init",
+                        "raise QPMESH_ARENA_BYTES_MAX or lower QPMESH_TCP_RING_BYTES",
+                        "the rings of {} ranks need {} bytes, the arena has {} in all",
+                        peers.size(), bytes, parts_.arena->bytes());
+    }
+    ends_.slots.resize(at(size()));
+    for (std::size_t i = 0; i < peers.size(); ++i)
+      ends_.slots[at(peers[i].rank)] =
+          parts_.arena->data() + *offset + layout_.slot_offset(static_cast<int>(i));
+  }
+
   void connect(bootstrap::Report& report) {
     ends_.keys = make_keys();
     std::vector<bootstrap::StreamPeer> peers;
@@ -209,6 +234,7 @@ class Linking {
                        .listener = on_host ? callings_[at(peer)].listener : "",
                        .addresses = bootstrap::reachable(callings_[at(peer)].addresses, on_host)});
     }
+    if (!peers.empty()) make_slots(peers);
     auto transport = std::make_unique<transport::tcp::TcpTransport>(
         *parts_.system, transport::tcp::Settings{
                             .inline_bytes_max = inline_bytes_max(),
@@ -264,8 +290,12 @@ class Linking {
 
   // Of a payload that messaging wants back at once: a whole eager message, or a segment.
   std::size_t inline_bytes_max() const {
-    return std::max<std::size_t>(layout_.payload_ring_units * messaging::unit_bytes / 4,
-                                 messaging::record_length_max);
+    const std::size_t quarter = layout_.payload_ring_units * messaging::unit_bytes / 4;
+    const std::int64_t wanted = parts_.options.eager_bytes_max;
+    const std::size_t eager =
+        wanted < 0 ? transport::tcp::eager_bytes_max : static_cast<std::size_t>(wanted);
+    return std::max({std::min(quarter, eager), messaging::segment_bytes_limit,
+                     std::size_t{messaging::record_length_max}});
   }
 
   // Of each peer over TCP, by rank; nothing where they are not encrypted.
@@ -303,7 +333,7 @@ class Linking {
   Bootstrap& bootstrap_;
   const Reach& reach_;
   const context::ContextParts& parts_;
-  const messaging::RingLayout& layout_;
+  const messaging::RingLayout layout_;
   OwnEnds ends_;
   Deadline deadline_;
   std::vector<base::UniqueFd> listeners_;
@@ -317,10 +347,9 @@ class Linking {
 }  // namespace
 
 NetworkLinks link_tcp(Bootstrap& bootstrap, const Reach& reach, const context::ContextParts& parts,
-                      const messaging::RingLayout& layout, std::uint64_t slab_offset,
                       Deadline deadline) {
   if (!reach.any(Way::tcp)) return {};
-  return Linking{bootstrap, reach, parts, layout, slab_offset, deadline}.run();
+  return Linking{bootstrap, reach, parts, deadline}.run();
 }
 
 }  // namespace qpmesh::startup

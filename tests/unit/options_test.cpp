@@ -78,11 +78,11 @@ std::string documented(const OptionRow& row) {
 TEST(option_table, has_a_row_for_every_field) {
   // Does not compile when a field is added: then give it a row too, and a name here.
   const auto& [transport, require, connect, connect_when, notification, init, handshake, operation,
-               stall, arena, payload_ring, network_ring, register_min, rendezvous, cma,
+               stall, arena, payload_ring, network_ring, tcp_ring, register_min, rendezvous, cma,
                cooperative_copy, eager, unexpected_bytes, unexpected_messages, spin, device, rails,
                gid_index, netdev, subnet, ports, encrypt, link_timeout, choice, algorithms, trace,
                threads, progress_thread, progress_core, log] = Options{};
-  const std::array<const void*, 35> fields{&transport,
+  const std::array<const void*, 36> fields{&transport,
                                            &require,
                                            &connect,
                                            &connect_when,
@@ -94,6 +94,7 @@ TEST(option_table, has_a_row_for_every_field) {
                                            &arena,
                                            &payload_ring,
                                            &network_ring,
+                                           &tcp_ring,
                                            &register_min,
                                            &rendezvous,
                                            &cma,

@@ -11,6 +11,9 @@
 
 namespace qpmesh::messaging {
 
+// Of a stream: worth its record, and short enough that both ends copy at once.
+inline constexpr std::size_t segment_bytes_limit = std::size_t{16} << 10;
+
 // A slot holds what one peer writes to us: its records, its payloads, and the
 // credits it returns for what we sent to it.
 struct RingLayout {

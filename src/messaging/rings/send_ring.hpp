@@ -119,8 +119,6 @@ class SendRing {
   // while the next ones are on their way. Together with its record where both are one write, so
   // that the power of two is also a packet. A multiple of every element size.
   std::size_t segment_bytes_max() const noexcept {
-    // Worth its record, and short enough that both ends copy at once.
-    constexpr std::size_t segment_bytes_limit = std::size_t{16} << 10;
     const std::size_t eighth =
         std::min(payload_cursor_.ring_units() / 8 * unit_bytes, segment_bytes_limit);
     const bool gathered = capabilities_.medium == transport::Notification::immediate;
