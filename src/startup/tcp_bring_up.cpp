@@ -93,6 +93,7 @@ struct OwnEnds {
   base::Log log;
   std::vector<std::byte*> slots{};           // of rings, by rank; nullptr: no peer
   std::vector<base::ConnectionKeys> keys{};  // by rank; empty: nothing is encrypted
+  std::vector<bool> on_own_kernel{};         // by rank
 
   std::span<std::byte> slot_of(int rank) const {
     return {slots[static_cast<std::size_t>(rank)], layout.slot_bytes()};
@@ -110,6 +111,7 @@ struct OwnEnds {
             fmt::format("rank {} (pid {} on {}) {}", peer.rank, peer.pid, peer.host, where),
         .socket = std::move(socket),
         .window = slot_of(peer.rank),
+        .one_kernel = on_own_kernel[static_cast<std::size_t>(peer.rank)],
         .keys = encrypts ? std::optional{keys[static_cast<std::size_t>(peer.rank)]} : std::nullopt};
   }
 };
@@ -223,6 +225,8 @@ class Linking {
 
   void connect(bootstrap::Report& report) {
     ends_.keys = make_keys();
+    for (const base::RankIdentity& each : parts_.identities)
+      ends_.on_own_kernel.push_back(each.place.boot_id == about(parts_.rank).place.boot_id);
     std::vector<bootstrap::StreamPeer> peers;
     for (int peer = 0; peer < size(); ++peer) {
       if (!is_peer_by(Way::tcp, peer)) continue;

@@ -42,6 +42,7 @@ struct Joined {
   // Our memory that the peer writes without asking where: Regions::window of its addresses.
   std::span<std::byte> window;
   bool on_host = false;                           // a Unix socket: found out by connect
+  bool one_kernel = false;                        // runs both ends: nothing leaves the host
   std::optional<base::ConnectionKeys> keys = {};  // nothing: frames go as they are
 };
 
