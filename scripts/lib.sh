@@ -4,12 +4,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 packages_build=(g++ cmake ninja-build pkg-config libfmt-dev libsodium-dev libhwloc-dev libisal-dev libhwy-dev
                 libcli11-dev libbenchmark-dev libgtest-dev libgmock-dev openmpi-bin libopenmpi-dev
-                libibverbs-dev librdmacm-dev ibverbs-providers nlohmann-json3-dev)
+                libibverbs-dev librdmacm-dev ibverbs-providers nlohmann-json3-dev
+                python3-dev pybind11-dev)
 packages_test=(mpich libseccomp-dev util-linux procps  # Hydra, the trap for system calls, setpriv, pkill
                qemu-system-x86 busybox-static kmod cpio iproute2 xz-utils  # guests with SoftRoCE (tests/vm); hosts of our own
                ibverbs-utils rdmacm-utils perftest                         # and what runs in them
                openssh-client openssh-server                               # qpmesh-run --hosts
-               python3 python3-mpi4py python3-numpy)                       # pages: their code, their links, programs side by side
+               python3 python3-mpi4py python3-numpy python3-pip python3-setuptools python3-wheel)  # pages: their code, their links, programs side by side
 packages_lint=(clang-format-16 clang-tidy-14 lintian)
 packages_docs=(doxygen python3-markdown python3-pygments)
 packages_arm64=(g++-aarch64-linux-gnu qemu-user)

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "qpmesh/export.h"
 
@@ -123,6 +125,8 @@ struct Options {
   // Defaults overridden by QPMESH_… variables. Throws Error{bad_config} naming
   // variable, value and allowed range.
   QPMESH_API static Options from_environment();
+  // The same, where settings, texts as "QPMESH_TIMEOUT_MS=1000", win over the environment.
+  QPMESH_API static Options from_environment(std::span<const std::string_view> settings);
 };
 
 }  // namespace qpmesh

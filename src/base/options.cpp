@@ -374,5 +374,8 @@ namespace qpmesh {
 
 // What nothing reads is warned about by init, which knows who is rank 0.
 Options Options::from_environment() { return base::options_of({}); }
+Options Options::from_environment(std::span<const std::string_view> settings) {
+  return base::options_of(settings);
+}
 
 }  // namespace qpmesh

@@ -1,0 +1,59 @@
+// The module qpmesh._library: what Python cannot do itself. qpmesh/__init__.py is what users
+// import.
+#include "module/module.hpp"
+
+#include <exception>
+#include <string>
+
+#include "qpmesh/version.h"
+
+namespace qpmesh::python {
+namespace {
+
+namespace py = pybind11;
+
+PyObject* error_type = nullptr;  // for ever
+
+}  // namespace
+
+void raise(const Error& error) noexcept {
+  try {
+    const py::object raised = py::handle{error_type}(error.what());
+    raised.attr("code") = std::string{to_string(error.code())};
+    raised.attr("peer") =
+        error.peer() == no_peer ? py::object{py::none()} : py::object{py::int_(error.peer())};
+    raised.attr("operation") = error.operation();
+    raised.attr("cause") = error.cause();
+    raised.attr("system_error") = error.system_error();
+    raised.attr("hint") = error.hint();
+    PyErr_SetObject(error_type, raised.ptr());
+  } catch (py::error_already_set& of_python) {  // no memory
+    of_python.restore();
+  }
+}
+
+static void add_error(py::module_& module) {
+  error_type = PyErr_NewExceptionWithDoc(
+      "qpmesh.Error",
+      "What the world or the caller did wrong: code (as 'peer_dead'), peer (the rank that is to "
+      "blame, or None), operation, cause, system_error (errno, or 0), hint.",
+      PyExc_RuntimeError, nullptr);
+  if (error_type == nullptr) throw py::error_already_set();
+  module.attr("Error") = py::handle{error_type};
+}
+
+}  // namespace qpmesh::python
+
+PYBIND11_MODULE(_library, module) {
+  using namespace qpmesh;
+  python::add_error(module);
+  pybind11::register_exception_translator([](std::exception_ptr thrown) {
+    try {
+      if (thrown) std::rethrow_exception(thrown);
+    } catch (const Error& error) {
+      python::raise(error);
+    }
+  });
+  module.attr("__version__") = QPMESH_VERSION;
+  python::add_communicator(module);
+}

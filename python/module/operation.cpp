@@ -1,0 +1,176 @@
+#include "module/operation.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+
+namespace qpmesh::python {
+namespace {
+
+struct Named {
+  std::string_view name;
+  Reduction reduction;
+};
+constexpr std::array reductions{Named{"sum", sum},
+                                Named{"product", product},
+                                Named{"min", min},
+                                Named{"max", max},
+                                Named{"average", average},
+                                Named{"bit_and", bit_and},
+                                Named{"bit_or", bit_or},
+                                Named{"bit_xor", bit_xor},
+                                Named{"logical_and", logical_and},
+                                Named{"logical_or", logical_or},
+                                Named{"logical_xor", logical_xor}};
+
+py::object element_type_of(py::handle data) { return numpy("asarray")(data).attr("dtype"); }
+
+py::object view_of(const void* data, std::size_t bytes, py::handle element_type) {
+  const auto memory =
+      py::memoryview::from_memory(const_cast<void*>(data), static_cast<py::ssize_t>(bytes), false);
+  return numpy("frombuffer")(memory, element_type);
+}
+
+}  // namespace
+
+py::object numpy(const char* name) { return py::module_::import("numpy").attr(name); }
+
+void PythonFunction::operator()(const void* left, void* inout, std::size_t count) const {
+  if (count == 0) return;
+  const py::gil_scoped_acquire locked;
+  const py::object into = view_of(inout, count * element_bytes, element_type);
+  const py::object from = view_of(left, count * element_bytes, element_type);
+  into[py::ellipsis()] = py::reinterpret_borrow<py::object>(function)(from, into);
+}
+
+void Operation::take_in(py::handle data) { in.take(data, Array::Use::read); }
+void Operation::take_out(py::handle data) { out.take(data, Array::Use::write); }
+
+void Operation::give(py::handle what) {
+  object = py::reinterpret_borrow<py::object>(what);
+  gives = Gives::object;
+}
+
+void Operation::take(py::handle data, py::handle into) {
+  is_in_place_ = into.is_none();
+  in.take(data, is_in_place_ ? Array::Use::write : Array::Use::read);
+  if (!is_in_place_) take_out(into);
+  if (is_in_place_ && in.is_number()) gives = Gives::number;
+  else give(is_in_place_ ? data : into);
+}
+
+void Operation::take_gathered(py::handle data, py::handle into, int times) {
+  take_in(data);
+  if (!into.is_none()) {
+    take_out(into);
+    return give(into);
+  }
+  const py::object array = numpy("asarray")(data);
+  const py::object shape = py::make_tuple(times) + array.attr("shape");
+  give(numpy("empty")(shape, array.attr("dtype")));
+  take_out(object);
+  if (in.is_number()) gives = Gives::list;
+}
+
+void Operation::reduce_by(py::handle reduction, py::handle like) {
+  if (PyUnicode_Check(reduction.ptr()) != 0) {
+    Py_ssize_t length = 0;
+    const char* const text = PyUnicode_AsUTF8AndSize(reduction.ptr(), &length);
+    if (text == nullptr) throw py::error_already_set();
+    const std::string_view name{text, static_cast<std::size_t>(length)};
+    const auto* const found = std::ranges::find(reductions, name, &Named::name);
+    if (found == reductions.end())
+      throw py::value_error("there is no reduction '" + std::string{name} +
+                            "'; there are sum, product, min, max, average, bit_and, bit_or, "
+                            "bit_xor, logical_and, logical_or, logical_xor, and functions");
+    reduction_ = found->reduction;
+    return;
+  }
+  if (PyCallable_Check(reduction.ptr()) == 0)
+    throw py::type_error("a reduction is a name, as 'sum', or a function of two arrays");
+  function_ = py::reinterpret_borrow<py::object>(reduction);
+  element_type_ = element_type_of(like);
+  commutative_ = py::getattr(reduction, "commutative", py::bool_(false)).cast<bool>();
+}
+
+bool Operation::take_blocks(py::handle data, py::handle counts, Array::Use use, BlockList& into) {
+  if (data.is_none()) return false;
+  if (py::isinstance<py::list>(data) || py::isinstance<py::tuple>(data)) {
+    for (const py::handle each : data) into.arrays.push_back(std::make_unique<Array>(each, use));
+  } else {
+    if (counts.is_none()) return false;
+    into.arrays.push_back(std::make_unique<Array>(data, use));
+    for (const py::handle count : counts) into.counts.push_back(count.cast<std::size_t>());
+  }
+  if (into.arrays.empty()) throw py::value_error("there is no block");
+  block_format_ = into.arrays.front()->format();
+  for (const auto& each : into.arrays) {
+    if (each->format().type != block_format_.type || each->format().kind != block_format_.kind ||
+        each->format().bytes != block_format_.bytes)
+      throw py::type_error("blocks have elements of one type");
+  }
+  return true;
+}
+bool Operation::take_blocks_in(py::handle data, py::handle counts) {
+  return take_blocks(data, counts, Array::Use::read, in_blocks_);
+}
+bool Operation::take_blocks_out(py::handle data, py::handle counts) {
+  return take_blocks(data, counts, Array::Use::write, out_blocks_);
+}
+
+py::object Operation::result() const {
+  switch (gives) {
+    case Gives::object: return object;
+    case Gives::number: return target().number();
+    case Gives::list: return object.attr("tolist")();
+    case Gives::status: return py::cast(status);
+    case Gives::nothing: break;
+  }
+  return py::none();
+}
+
+TimeLimit time_limit(py::handle timeout_s) {
+  if (timeout_s.is_none()) return {};
+  const double seconds = timeout_s.cast<double>();
+  if (std::isinf(seconds) && seconds > 0) return no_limit;
+  return std::chrono::duration<double>{seconds};
+}
+
+// A request in flight waits for its end, and the arrays are its own until then.
+PendingCall::~PendingCall() {
+  if (!request_.is_in_flight()) return;
+  const Unlocked unlocked;
+  request_ = Request{};
+}
+
+py::object PendingCall::result() {
+  if (operation_ == nullptr) return result_;
+  result_ = operation_->result();
+  operation_.reset();
+  return result_;
+}
+
+bool PendingCall::test() { return request_.test(); }
+
+py::object PendingCall::wait(const py::object& timeout_s) {
+  const TimeLimit limit = time_limit(timeout_s);
+  bool is_over = true;
+  Status status;
+  {
+    const Unlocked unlocked;
+    if (!limit.is_of_options() && limit.ms_or(0) != 0)
+      is_over = request_.wait_for(std::chrono::milliseconds{limit.ms_or(0)});
+    if (is_over) status = request_.wait();
+  }
+  if (!is_over) {
+    PyErr_SetString(PyExc_TimeoutError, "the operation has not ended yet");
+    throw py::error_already_set();
+  }
+  if (operation_ != nullptr) operation_->status = status;
+  return result();
+}
+
+bool PendingCall::cancel() { return request_.cancel(); }
+
+}  // namespace qpmesh::python

@@ -1,0 +1,49 @@
+"""Requests in asyncio: several at once, beside tasks of the program, and taken back."""
+
+import asyncio
+
+import numpy
+import qpmesh
+
+
+async def main(world, one_thread):
+    rank, size = world.rank, world.size
+    ticks = 0
+
+    async def tick():
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0)
+
+    ticking = asyncio.create_task(tick())
+    long, short = numpy.ones(1 << 18), numpy.ones(3)
+
+    async def of(request):
+        return await request
+
+    first, second = await asyncio.gather(of(world.allreduce_async(long)), of(world.allreduce_async(short)))
+    assert first is long and (long == size).all() and (second == size).all()
+    got = numpy.empty(1)
+    receiving = asyncio.create_task(of(world.receive_async(got, (rank - 1) % size)))
+    await asyncio.sleep(0.02 * rank)  # the others wait meanwhile, and their loops turn
+    await world.send_async(numpy.full(1, float(rank)), (rank + 1) % size)
+    status = await receiving
+    assert status.source == (rank - 1) % size and got[0] == status.source
+    assert ticks > 3
+    ticking.cancel()
+    nothing = world.receive_async(got, tag=77)
+    assert nothing.cancel()
+    assert await nothing is not None
+    if one_thread:
+        late = world.receive_async(got, tag=78)
+        try:
+            await asyncio.wait_for(of(late), 0.05)
+            raise AssertionError("nothing was received")
+        except asyncio.TimeoutError:
+            assert not late.in_flight  # it was taken back
+
+
+for threads in ("one", "several"):
+    with qpmesh.init(threads=threads) as world:
+        asyncio.run(main(world, threads == "one"))

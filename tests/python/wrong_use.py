@@ -1,0 +1,90 @@
+"""What is wrong is an exception that says so, and disturbs nobody."""
+
+import os
+
+import numpy
+import qpmesh
+
+
+def raises(kind, text, call):
+    try:
+        call()
+    except kind as error:
+        assert text in str(error), (text, str(error))
+        return error
+    raise AssertionError(f"no {kind.__name__}: {text}")
+
+
+raises(qpmesh.Error, "did you mean QPMESH_TIMEOUT_MS", lambda: qpmesh.init(timeout_mss=1))
+
+world = qpmesh.init()
+rank, size = world.rank, world.size
+vector = numpy.ones(4)
+raises(ValueError, "there is no reduction 'summ'", lambda: world.allreduce(vector, "summ"))
+raises(TypeError, "a name, as 'sum', or a function", lambda: world.allreduce(vector, 3))
+raises(TypeError, "neither an array", lambda: world.allreduce({1: 2}))
+raises(TypeError, "another process", lambda: world.allreduce(numpy.array([object()])))
+raises(TypeError, "other byte order", lambda: world.allreduce(numpy.ones(3, ">f8")))
+raises((BufferError, ValueError), "contiguous", lambda: world.allreduce(numpy.ones((4, 4))[:, 1]))
+raises(OverflowError, "", lambda: world.allreduce(1 << 70))
+raises((BufferError, ValueError, TypeError), "", lambda: world.broadcast(b"constant"))
+raises(TypeError, "'data' is missing", lambda: world.allreduce())
+raises(TypeError, "'outt' is no argument", lambda: world.allreduce(vector, outt=vector))
+raises(TypeError, "'data' is given twice", lambda: world.allreduce(vector, data=vector))
+raises(TypeError, "at most 3 arguments", lambda: world.allreduce(vector, "sum", None, 1))
+raises(ValueError, "a row for each rank", lambda: world.reduce_scatter(numpy.ones((size + 1, 2))))
+error = raises(qpmesh.Error, "root", lambda: world.broadcast(vector, size))
+assert error.code == "bad_argument" and error.operation == "broadcast" and error.hint and error.system_error == 0
+error = raises(qpmesh.Error, "timeout", lambda: world.allreduce(vector, timeout=-1))
+raises(qpmesh.Error, "", lambda: world.allreduce(vector, "bit_and"))
+raises(qpmesh.Error, "", lambda: world.allreduce(vector, out=numpy.ones(5)))
+raises(qpmesh.Error, "", lambda: world.allreduce(vector, algorithm="nonsense"))
+
+started = world.receive_async(vector, tag=4)
+raises(TimeoutError, "has not ended", lambda: started.wait(timeout=0.01))
+assert started.in_flight and started.cancel() and not started.in_flight
+
+child = os.fork()
+if child == 0:
+    try:
+        raises(qpmesh.Error, "forked child", lambda: world.allreduce(vector))
+    except BaseException:
+        os._exit(1)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+
+assert (world.allreduce(numpy.ones(4)) == size).all()  # nobody was disturbed
+
+
+class Broken(Exception):
+    pass
+
+
+def fails(left, right):
+    raise Broken("by the program")
+
+
+if size > 1:
+    group = world.duplicate()
+    try:
+        group.allreduce(numpy.ones(100), fails)
+        raise AssertionError("the function was not called")
+    except Broken:
+        pass
+    except qpmesh.Error as error:  # of a rank whose own function was not called
+        assert error.code == "aborted", error
+world.barrier()
+world.finish()
+raises(qpmesh.Error, "", lambda: world.barrier())
+
+# An exception on one rank ends the calls of all.
+try:
+    with qpmesh.init() as world:
+        if world.rank == 0:
+            raise Broken("rank 0 gives up")
+        world.barrier()
+        raise AssertionError("the barrier was passed without rank 0")
+except Broken:
+    pass
+except qpmesh.Error as error:
+    assert error.code == "aborted" and "rank 0 gives up" in error.cause, error
