@@ -217,7 +217,7 @@ inline bool reduces_by_shares(const CallShape& shape) {
   return reduces_by_nodes(shape) && has_shares_for_all(shape);
 }
 inline bool reduces_blocks_by_shares(const CallShape& shape) {
-  return has_shares_for_all(shape) && shape.levels.in_order;
+  return has_shares_for_all(shape) && shape.levels.in_order && !shape.uneven;
 }
 inline bool has_equal_blocks(const CallShape& shape) {
   return has_levels_in_order(shape) && !shape.uneven &&
