@@ -68,7 +68,8 @@ base::UniqueFd create(const std::string& path, int rank, const base::System& sys
     return ::open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   }))};
   if (!file) {
-    log.warning("no trace: {} (QPMESH_TRACE) cannot be written: {}", name, base::describe_errno(errno));
+    log.warning("no trace: {} (QPMESH_TRACE) cannot be written: {}", name,
+                base::describe_errno(errno));
   }
   return file;
 }

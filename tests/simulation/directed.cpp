@@ -276,8 +276,8 @@ Script transfers(SimulatedJob* job, int rank, std::int64_t fail_after_ns,
   const EndsOperations ends{*job, rank};
   if (fail_after_ns > 0) {
     co_await job->until_after(rank, fail_after_ns);
-    Access::state(job->world(rank))->fail({.code = ErrorCode::aborted, .peer = rank, .cause = "enough"},
-                                   true);
+    Access::state(job->world(rank))
+        ->fail({.code = ErrorCode::aborted, .peer = rank, .cause = "enough"}, true);
   }
   co_await until(request);
   bool arrived = rank == 1;

@@ -336,7 +336,8 @@ void reductions_and_algorithms_that_do_not_apply(Communicator& world, Arguments)
       {.collective = Collective::allreduce, .in = two, .out = two, .call = {.algorithm = "quick"}},
       "'quick' is no algorithm of allreduce", "known: " + known);
   refused(world, {.collective = Collective::barrier, .call = {.algorithm = "ring"}},
-          "'ring' is no algorithm of barrier", "known: dissemination, one_shot, leaders, multiport");
+          "'ring' is no algorithm of barrier",
+          "known: dissemination, one_shot, leaders, multiport");
 
   const auto last_wins =
       ordered([](const int* /*left*/, int* /*inout*/, std::size_t /*element_count*/) {});
