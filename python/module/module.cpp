@@ -47,6 +47,7 @@ static void add_error(py::module_& module) {
 PYBIND11_MODULE(_library, module) {
   using namespace qpmesh;
   python::add_error(module);
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): the type that pybind11 asks for
   pybind11::register_exception_translator([](std::exception_ptr thrown) {
     try {
       if (thrown) std::rethrow_exception(thrown);
