@@ -33,7 +33,7 @@ constexpr ElementFormat of_floating(std::size_t bytes) noexcept {
 }
 
 constexpr ElementFormat of_complex(std::size_t bytes) noexcept {
-  return {ElementType::none, bytes <= 16 ? Kind::complex : Kind::other, bytes};
+  return {ElementType::none, bytes == 8 || bytes == 16 ? Kind::complex : Kind::other, bytes};
 }
 
 // As the struct module and numpy write it.
@@ -118,20 +118,24 @@ bool Array::take_number(PyObject* object) {
     format_ = format;
     return is_number_ = true;
   };
-  if (PyFloat_CheckExact(object)) return keep(PyFloat_AS_DOUBLE(object), of_floating(8));
+  if (PyFloat_Check(object)) return keep(PyFloat_AS_DOUBLE(object), of_floating(8));
   if (PyBool_Check(object)) return keep(object == Py_True, {ElementType::none, Kind::boolean, 1});
   if (PyLong_CheckExact(object)) {
     const long long value = PyLong_AsLongLong(object);
     if (value == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
     return keep(value, of_integer(true, 8));
   }
-  if (PyComplex_CheckExact(object)) return keep(PyComplex_AsCComplex(object), of_complex(16));
+  if (PyComplex_Check(object)) return keep(PyComplex_AsCComplex(object), of_complex(16));
   return false;
 }
 
 // The buffer protocol of a numpy array builds a text for its elements: 300 ns.
 bool Array::take_numpy(PyObject* object, Use use) {
   if (std::strcmp(Py_TYPE(object)->tp_name, "numpy.ndarray") != 0) return false;
+  // Its structs are those of numpy 1.
+  static const bool is_known =
+      py::module_::import("numpy").attr("__version__").cast<std::string>().starts_with("1.");
+  if (!is_known) return false;
   const auto* const array = py::detail::array_proxy(object);
   const auto* const element = py::detail::array_descriptor_proxy(array->descr);
   constexpr int contiguous = py::detail::npy_api::NPY_ARRAY_C_CONTIGUOUS_;

@@ -82,9 +82,11 @@ struct Call<prepare> {
   static inline const Signature* starts = nullptr;
 
   static Start prepared(Communicator& world, Operation& operation, const Values& values) {
-    return [&]<std::size_t... i>(std::index_sequence<i...>) {
+    const Start start = [&]<std::size_t... i>(std::index_sequence<i...>) {
       return prepare(world, operation, converted<Arguments>(values[i])...);
     }(std::make_index_sequence<own>{});
+    operation.check_types();
+    return start;
   }
 
   static PyObject* now(PyObject* self, PyObject* const* given, Py_ssize_t count,
@@ -117,7 +119,11 @@ struct Call<prepare> {
       auto operation = std::make_unique<Operation>();
       const Start start = prepared(communicator_of(self), *operation, values);
       const CallArguments how{values[own], values[own + 1]};
-      Request request = start(std::true_type{}, how.options());
+      Request request;
+      {
+        const Unlocked unlocked;  // another thread may be in its turn, and want the interpreter
+        request = start(std::true_type{}, how.options());
+      }
       return py::cast(std::make_unique<PendingCall>(py::reinterpret_borrow<py::object>(self),
                                                     std::move(operation), std::move(request)))
           .release()

@@ -40,6 +40,7 @@ auto sendrecv(Communicator& world, Operation& operation, py::handle sent, int to
               py::handle received, int from, int sent_tag, int received_tag) {
   operation.take_in(sent);
   operation.take_out(received);
+  operation.may_differ = true;
   operation.gives = Operation::Gives::status;
   return [&world, &operation, to, from, tags = Tags{sent_tag, received_tag}](
              auto mode, const CallOptions& options) {
@@ -150,11 +151,15 @@ auto allgather(Communicator& world, Operation& operation, py::handle data, py::h
   };
 }
 
+bool is_list(py::handle object) {
+  return py::isinstance<py::list>(object) || py::isinstance<py::tuple>(object);
+}
+
 auto gather(Communicator& world, Operation& operation, py::handle data, int root, py::handle out,
             py::handle counts) {
   const bool is_root = world.rank() == root;
   const bool has_blocks = is_root && operation.take_blocks_out(out, counts);
-  const bool is_v_form = !counts.is_none() || py::isinstance<py::list>(out);
+  const bool is_v_form = !counts.is_none() || is_list(out);
   if (has_blocks) operation.give(out);
   if (is_root && !has_blocks) operation.take_gathered(data, out, world.size());
   else operation.take_in(data);
@@ -179,7 +184,7 @@ auto scatter(Communicator& world, Operation& operation, py::handle data, py::han
              py::handle counts) {
   const bool is_root = world.rank() == root;
   const bool has_blocks = is_root && operation.take_blocks_in(data, counts);
-  const bool is_v_form = !counts.is_none() || py::isinstance<py::list>(data);
+  const bool is_v_form = !counts.is_none() || is_list(data);
   if (is_root && !has_blocks) operation.take_in(data);
   operation.take_out(out);
   operation.give(out);
@@ -261,26 +266,51 @@ auto reduce_scatter(Communicator& world, Operation& operation, py::handle data, 
 
 // ---- what is no call with data ----
 
-// Memory that peers reach, by the buffer protocol.
+// Memory that peers reach, or what one of them has in its own, by the buffer protocol. It keeps the
+// memory: whoever looks into it keeps this. Its end may wait for the context's turn.
 class Memory {
  public:
-  explicit Memory(Buffer<std::byte> buffer) : buffer_{std::move(buffer)} {}
+  explicit Memory(Buffer<std::byte> buffer)
+      : buffer_{std::move(buffer)}, seen_{buffer_.data(), buffer_.size()}, is_own_{true} {}
+  Memory(Memory&&) noexcept = default;
+  Memory& operator=(Memory&&) = delete;
+  ~Memory() {
+    const Unlocked unlocked;
+    buffer_ = {};
+  }
   py::buffer_info info() const {
-    return {buffer_.data(),
+    return {const_cast<std::byte*>(seen_.data()),
             1,
             py::format_descriptor<std::uint8_t>::format(),
             1,
-            {static_cast<py::ssize_t>(buffer_.size())},
-            {1}};
+            {static_cast<py::ssize_t>(seen_.size())},
+            {1},
+            !is_own_};
   }
-  py::memoryview view_of(int rank) const {
-    const auto view = buffer_.view_of(rank);
-    return py::memoryview::from_memory(static_cast<const void*>(view.data()),
-                                       static_cast<py::ssize_t>(view.size()));
+  Memory view_of(int rank) const {
+    Memory view{buffer_};
+    view.seen_ = buffer_.view_of(rank);
+    view.is_own_ = false;
+    return view;
   }
 
  private:
   Buffer<std::byte> buffer_;
+  std::span<const std::byte> seen_;
+  bool is_own_;
+};
+
+// A message that was taken out of the line; its end may wait for the context's turn.
+struct MatchedMessage {
+  std::optional<Message> message;
+
+  explicit MatchedMessage(Message&& matched) : message{std::move(matched)} {}
+  MatchedMessage(MatchedMessage&&) noexcept = default;
+  MatchedMessage& operator=(MatchedMessage&&) = delete;
+  ~MatchedMessage() {
+    const Unlocked unlocked;
+    message.reset();
+  }
 };
 
 CallOptions limited(py::handle timeout) { return {.timeout = time_limit(timeout)}; }
@@ -325,7 +355,7 @@ void add_communicator(py::module_& module) {
 
   py::class_<Memory>(module, "Memory", py::buffer_protocol(), "Memory that peers reach.")
       .def_buffer([](const Memory& memory) { return memory.info(); })
-      .def("view_of", &Memory::view_of, "rank"_a, py::keep_alive<0, 1>(),
+      .def("view_of", &Memory::view_of, "rank"_a,
            "What a rank of this host has in its own, to be read.");
 
   py::class_<PendingCall>(module, "Request", "A call that was started.")
@@ -339,16 +369,16 @@ void add_communicator(py::module_& module) {
       .def_property_readonly("in_flight", &PendingCall::is_in_flight,
                              "Whether its end was not told yet.");
 
-  py::class_<Message>(module, "Message", "A message that was taken out of the line.")
+  py::class_<MatchedMessage>(module, "Message", "A message that was taken out of the line.")
       .def_property_readonly(
-          "status", [](const Message& message) { return message.status(); },
+          "status", [](const MatchedMessage& matched) { return matched.message->status(); },
           "What a probe tells of it.")
       .def(
           "receive",
-          [](Message& message, py::handle data, py::handle limit) {
+          [](MatchedMessage& matched, py::handle data, py::handle limit) {
             const Array out{data, Array::Use::write};
             const CallOptions options = limited(limit);
-            return unlocked([&] { return message.receive(out.elements(), options); });
+            return unlocked([&] { return matched.message->receive(out.elements(), options); });
           },
           "data"_a, py::kw_only(), "timeout"_a = py::none(), "Once.");
 
@@ -422,11 +452,13 @@ void add_communicator(py::module_& module) {
           "match",
           [](Communicator& world, int source, int message_tag, py::handle limit) {
             const CallOptions options = limited(limit);
-            return unlocked([&] { return world.match(source, message_tag, options); });
+            return MatchedMessage{
+                unlocked([&] { return world.match(source, message_tag, options); })};
           },
           "source"_a = any_source, "tag"_a = any_tag, py::kw_only(), timeout,
           "As probe(), but the message is taken out of the line: nobody else receives it.")
-      .def("try_probe", &Communicator::try_probe, "source"_a = any_source, "tag"_a = any_tag,
+      .def("try_probe", &Communicator::try_probe, py::call_guard<Unlocked>(),
+           "source"_a = any_source, "tag"_a = any_tag,
            "Tells of the first message in line, or None; one look.")
       .def(
           "split",
@@ -468,7 +500,7 @@ void add_communicator(py::module_& module) {
           py::kw_only(), timeout, "The same ranks, for another thread.")
       .def(
           "self", [](Communicator& world) { return moved(world.self()); }, "This rank alone.")
-      .def("ranks_in", &Communicator::ranks_in, "other"_a,
+      .def("ranks_in", &Communicator::ranks_in, py::call_guard<Unlocked>(), "other"_a,
            "The ranks here as another communicator numbers them.")
       .def(
           "allocate_bytes",
@@ -480,7 +512,7 @@ void add_communicator(py::module_& module) {
       .def(
           "allocate_bytes_here",
           [](Communicator& world, std::size_t bytes) {
-            return Memory{world.allocate_here<std::byte>(bytes)};
+            return Memory{unlocked([&] { return world.allocate_here<std::byte>(bytes); })};
           },
           "bytes"_a, "The same for this rank alone.")
       .def(
@@ -488,12 +520,14 @@ void add_communicator(py::module_& module) {
           [](const Communicator& world, const std::string& collective, std::size_t bytes) {
             for (std::size_t i = 0; i < collective_count; ++i) {
               const auto each = static_cast<Collective>(i);
-              if (name_of(each) == collective) return world.explain(each, bytes);
+              if (name_of(each) == collective)
+                return unlocked([&] { return world.explain(each, bytes); });
             }
             throw py::value_error("there is no collective '" + collective + "'");
           },
           "collective"_a, "bytes"_a, "Which algorithms there are, and which one runs.")
-      .def("progress", &Communicator::progress, "One step of everything that is in flight.")
+      .def("progress", &Communicator::progress, py::call_guard<Unlocked>(),
+           "One step of everything that is in flight.")
       .def("wait_fd", &Communicator::wait_fd, "A descriptor for event loops.")
       .def(
           "arm_wait", [](Communicator& world) { return world.arm_wait().count(); },

@@ -29,6 +29,8 @@ void raise(const Error& error) noexcept {
     PyErr_SetObject(error_type, raised.ptr());
   } catch (py::error_already_set& of_python) {  // no memory
     of_python.restore();
+  } catch (...) {
+    PyErr_NoMemory();
   }
 }
 

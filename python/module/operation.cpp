@@ -119,6 +119,22 @@ bool Operation::take_blocks_out(py::handle data, py::handle counts) {
   return take_blocks(data, counts, Array::Use::write, out_blocks_);
 }
 
+void Operation::check_types() const {
+  if (may_differ) return;
+  const ElementFormat* first = nullptr;
+  const auto check = [&](const Array& array) {
+    const ElementFormat& format = array.format();
+    if (format.bytes == 0) return;  // None
+    if (first == nullptr) first = &format;
+    if (format.type != first->type || format.kind != first->kind || format.bytes != first->bytes)
+      throw py::type_error("the arrays of a call have elements of one type");
+  };
+  check(in);
+  check(out);
+  for (const BlockList* const list : {&in_blocks_, &out_blocks_})
+    for (const auto& each : list->arrays) check(*each);
+}
+
 py::object Operation::result() const {
   switch (gives) {
     case Gives::object: return object;
@@ -151,7 +167,10 @@ py::object PendingCall::result() {
   return result_;
 }
 
-bool PendingCall::test() { return request_.test(); }
+bool PendingCall::test() {
+  const Unlocked unlocked;
+  return request_.test();
+}
 
 py::object PendingCall::wait(const py::object& timeout_s) {
   const TimeLimit limit = time_limit(timeout_s);
@@ -171,6 +190,9 @@ py::object PendingCall::wait(const py::object& timeout_s) {
   return result();
 }
 
-bool PendingCall::cancel() { return request_.cancel(); }
+bool PendingCall::cancel() {
+  const Unlocked unlocked;
+  return request_.cancel();
+}
 
 }  // namespace qpmesh::python

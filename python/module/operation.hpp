@@ -65,6 +65,11 @@ class Operation {
   bool take_blocks_in(py::handle data, py::handle counts);
   bool take_blocks_out(py::handle data, py::handle counts);
 
+  // What goes in and what comes out has elements of one type. Throws py::type_error. Not of a
+  // sendrecv, whose two messages have nothing in common.
+  void check_types() const;
+  bool may_differ = false;
+
   py::object result() const;
 
   // call(make, reduction): make(array) is what a call takes as a range; the types follow from the

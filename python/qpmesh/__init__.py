@@ -70,6 +70,8 @@ def view_of(array, rank):
         owner = owner.obj if isinstance(owner, memoryview) else getattr(owner, "base", None)
     if owner is None:
         raise TypeError("the array was not made by allocate()")
+    if not array.flags.c_contiguous:
+        raise ValueError("the array does not lie row by row")
     import numpy
     whole = numpy.frombuffer(owner, dtype="uint8")
     first = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]

@@ -11,42 +11,44 @@ from ._library import Error
 class _Waiting:
     """The requests of one context that tasks of one event loop wait for."""
 
-    def __init__(self, world, loop):
+    def __init__(self, world):
         self.world = world
-        self.loop = loop
         self.requests = {}  # request: the future of who waits
         self.timer = None
         self.descriptor = world.wait_fd()
 
     def add(self, request):
-        future = self.loop.create_future()
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
         if not self.requests:
-            self.loop.add_reader(self.descriptor, self.look)
+            loop.add_reader(self.descriptor, self.look)
         self.requests[request] = future
-        self.loop.call_soon(self.look)
+        loop.call_soon(self.look)
         return future
 
     def look(self):
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
+        try:
+            self.world.progress()
+        except Error:
+            pass  # each request tells what it ended with
         for request, future in list(self.requests.items()):
             try:
-                over = future.done() or request.test()  # a task that was cancelled waits no more
+                over = request.test()  # also where its task was cancelled: until then it is kept
             except Exception:
                 over = True  # wait() raises it again, in the task
             if over:
                 del self.requests[request]
                 if not future.done():
                     future.set_result(None)
+        loop = asyncio.get_running_loop()
         if not self.requests:
-            self.loop.remove_reader(self.descriptor)
+            loop.remove_reader(self.descriptor)
+            _waiting[loop].pop(self.descriptor, None)
             return
-        sleep_ms = self.world.arm_wait()
-        if sleep_ms == 0:
-            self.timer = self.loop.call_later(0, self.look)
-        else:
-            self.timer = self.loop.call_later(sleep_ms / 1000, self.look)
+        self.timer = loop.call_later(self.world.arm_wait() / 1000, self.look)
 
 
 _waiting = weakref.WeakKeyDictionary()  # loop: {descriptor: _Waiting}
@@ -62,7 +64,7 @@ async def _end_of(request):
             return await loop.run_in_executor(None, request.wait)
         contexts = _waiting.setdefault(loop, {})
         if descriptor not in contexts:
-            contexts[descriptor] = _Waiting(world, loop)
+            contexts[descriptor] = _Waiting(world)
         try:
             await contexts[descriptor].add(request)
         except asyncio.CancelledError:

@@ -82,11 +82,22 @@ inline void check_disjoint(const detail::ConstElements& out, const detail::Eleme
   }
 }
 
+// AnyElements may differ in what a template sees alike.
+inline void check_types(const detail::ConstElements& in, const detail::ConstElements& out,
+                        std::string_view operation) {
+  if (in.type == out.type && in.element_bytes == out.element_bytes) [[likely]]
+    return;
+  bad_argument(operation, "give in and out elements of one type",
+               "in has elements of {} bytes, out has others, of {} bytes", in.element_bytes,
+               out.element_bytes);
+}
+
 // in and out of a reduction: equal counts; the same memory or none in common.
 inline void check_pair(const detail::ConstElements& in, const detail::Elements& out,
                        std::string_view operation) {
   const std::size_t bytes = checked_bytes(in, operation);
   checked_bytes(out, operation);
+  check_types(in, out, operation);
   if (in.element_count != out.element_count) [[unlikely]] {
     bad_argument(operation, "give in and out equal counts", "in has {} elements, out has {}",
                  in.element_count, out.element_count);

@@ -117,6 +117,7 @@ struct Preparation {
   void alltoall() {
     checked_bytes(what.in, operation);
     checked_bytes(what.out, operation);
+    check_types(what.in, what.out, operation);
     if (what.has_layout() && (what.in_layout == nullptr || what.out_layout == nullptr)) {
       const bool cuts_in = what.in_layout != nullptr;
       bad_argument(operation, "give blocks(in, counts) and blocks(out, counts)",
@@ -204,6 +205,7 @@ struct Preparation {
     const bool even = !what.has_layout();
     if (has_all) {
       checked_bytes(all, operation);
+      check_types(one, all, operation);
       const bool cuts_in = what.in_layout != nullptr;
       blocks =
           blocks_of(all, cuts_in ? what.in_layout : what.out_layout, all_name, one.element_count,

@@ -43,6 +43,7 @@ with qpmesh.init() as world:
     assert world.allreduce(rank) == sum(ranks)
     assert world.allreduce(0.5) == 0.5 * size and world.allreduce(1j) == 1j * size
     assert world.allreduce(rank == 0, "logical_or") is True
+    assert world.allreduce(numpy.ones(3).mean()) == size
     assert world.allgather(rank) == list(ranks)
     assert world.broadcast(rank + 7, size - 1) == size + 6
     assert world.scan(1) == rank + 1

@@ -19,6 +19,7 @@ with qpmesh.init(timeout_ms=30000, log="warning") as world:
     mine[:] = rank
     world.barrier()
     seen = qpmesh.view_of(mine[1:], (rank + 1) % size)
+    assert (qpmesh.view_of(mine[0], rank) == rank).all()
     assert seen.shape == (2, 5) and (seen == (rank + 1) % size).all() and not seen.flags.writeable
     world.barrier()
     assert (world.allreduce(mine) == sum(range(size))).all()

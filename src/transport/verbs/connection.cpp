@@ -56,7 +56,10 @@ Post VerbsConnection::refuse() noexcept {
   return failed_ ? Post::failed : Post::busy;
 }
 
-const ErrorDetail* VerbsConnection::doubt() const noexcept { return parts_.transport->port_down(); }
+// Who has not been connected yet has nothing under way that could be lost.
+const ErrorDetail* VerbsConnection::doubt() const noexcept {
+  return parts_.queue_pair ? parts_.transport->port_down() : nullptr;
+}
 
 void VerbsConnection::give_up(const ErrorDetail& why) noexcept {
   fail([&] { return diagnosis::Explanation{.cause = why.cause, .hint = why.hint}; },

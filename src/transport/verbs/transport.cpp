@@ -225,7 +225,7 @@ Capabilities VerbsTransport::capabilities(const selection::Notifications& theirs
                               .inline_bytes_max = inline_bytes_max,
                               .write_bytes_max = write_bytes_max};
   may_get_immediates_ |= takes_immediates(together);
-  immediates_ = may_get_immediates_ && !settings_.second_rail;
+  immediates_ |= may_get_immediates_ && !settings_.second_rail;
   polled_ |= !settings_.second_rail &&
              (together.small == Notification::poll || together.medium == Notification::poll);
   return together;

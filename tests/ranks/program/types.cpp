@@ -134,6 +134,12 @@ void a_type_known_when_the_program_runs_is_a_type(Communicator& world, Arguments
       {ErrorCode::mismatch, previous, "receive", "the message holds float64, the buffer int64",
        "receive into elements of the sender's type*"});
   check_equal(world.receive<double>(previous, 6)[0], previous + 0.5);
+  const Expected two_types{ErrorCode::bad_argument, no_peer, "allreduce",
+                           "in has elements of 8 bytes, out has others, of 4 bytes",
+                           "give in and out elements of one type"};
+  const AnyConstElements longer{numbers.data(), all.size(), ElementType::int64};
+  const AnyElements shorter{all.data(), all.size(), ElementType::float32};
+  expect_error([&] { world.allreduce(longer, shorter, sum); }, two_types);
   expect_error(
       [&] {
         world.allreduce(AnyElements{&wrong, 1, sizeof wrong}, sum);
