@@ -20,6 +20,8 @@ struct ElementFormat {
   ElementType type = ElementType::none;
   Kind kind = Kind::other;
   std::size_t bytes = 0;
+
+  bool operator==(const ElementFormat&) const = default;
 };
 
 // Keeps its owner's memory where it is, and as long, until it goes. Used, made and destroyed while

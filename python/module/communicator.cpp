@@ -151,10 +151,6 @@ auto allgather(Communicator& world, Operation& operation, py::handle data, py::h
   };
 }
 
-bool is_list(py::handle object) {
-  return py::isinstance<py::list>(object) || py::isinstance<py::tuple>(object);
-}
-
 auto gather(Communicator& world, Operation& operation, py::handle data, int root, py::handle out,
             py::handle counts) {
   const bool is_root = world.rank() == root;

@@ -96,7 +96,7 @@ void Operation::reduce_by(py::handle reduction, py::handle like) {
 
 bool Operation::take_blocks(py::handle data, py::handle counts, Array::Use use, BlockList& into) {
   if (data.is_none()) return false;
-  if (py::isinstance<py::list>(data) || py::isinstance<py::tuple>(data)) {
+  if (is_list(data)) {
     for (const py::handle each : data) into.arrays.push_back(std::make_unique<Array>(each, use));
   } else {
     if (counts.is_none()) return false;
@@ -105,11 +105,6 @@ bool Operation::take_blocks(py::handle data, py::handle counts, Array::Use use, 
   }
   if (into.arrays.empty()) throw py::value_error("there is no block");
   block_format_ = into.arrays.front()->format();
-  for (const auto& each : into.arrays) {
-    if (each->format().type != block_format_.type || each->format().kind != block_format_.kind ||
-        each->format().bytes != block_format_.bytes)
-      throw py::type_error("blocks have elements of one type");
-  }
   return true;
 }
 bool Operation::take_blocks_in(py::handle data, py::handle counts) {
@@ -126,8 +121,7 @@ void Operation::check_types() const {
     const ElementFormat& format = array.format();
     if (format.bytes == 0) return;  // None
     if (first == nullptr) first = &format;
-    if (format.type != first->type || format.kind != first->kind || format.bytes != first->bytes)
-      throw py::type_error("the arrays of a call have elements of one type");
+    if (format != *first) throw py::type_error("the arrays of a call have elements of one type");
   };
   check(in);
   check(out);

@@ -196,4 +196,9 @@ TimeLimit time_limit(py::handle timeout_s);
 
 py::object numpy(const char* name);  // of its module
 
+// A list of arrays, one for each rank.
+inline bool is_list(py::handle object) {
+  return py::isinstance<py::list>(object) || py::isinstance<py::tuple>(object);
+}
+
 }  // namespace qpmesh::python
