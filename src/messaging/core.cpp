@@ -164,7 +164,7 @@ void advance(Core& core, Peer& peer) {
   while (SendOperation* const send = peer.streams.first()) {
     if (!stream(core, peer, *send)) break;
   }
-  peer.writes.for_each([&](SendOperation& send) { write_through(core, peer, send); });
+  write_through(core, peer);
   peer.reads.for_each([&](ReceiveOperation& receive) { read_through(core, peer, receive); });
 }
 

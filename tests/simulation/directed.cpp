@@ -229,6 +229,43 @@ Script receives_large_then_small(SimulatedJob* job, const std::vector<std::byte>
   }
 }
 
+// ---- an answer among long messages ----
+
+constexpr int long_messages = 64;
+
+Script sends_long_messages(SimulatedJob* job, const std::vector<std::byte>* large) {
+  std::vector<std::byte> target(large->size());
+  std::vector<Request> requests;
+  const EndsOperations ends{*job, 0};
+  requests.push_back(job->world(0).receive_async(target, 1, 1));
+  for (int i = 0; i < long_messages; ++i)
+    requests.push_back(job->world(0).send_async(*large, 1, 0));
+  co_await until_all(requests);
+  for (Request& request : requests) request.wait();
+  if (target != *large) throw std::runtime_error("the message that went back is not what was sent");
+}
+
+// Sends one back when the first has come. arrived: how many have when that one is over.
+Script sends_one_back(SimulatedJob* job, const std::vector<std::byte>* large, int* arrived) {
+  std::vector<std::vector<std::byte>> targets(long_messages);
+  std::vector<Request> requests;
+  const EndsOperations ends{*job, 1};
+  for (std::vector<std::byte>& target : targets) {
+    target.resize(large->size());
+    requests.push_back(job->world(1).receive_async(target, 0, 0));
+  }
+  co_await until(requests.front());
+  Request back = job->world(1).send_async(*large, 0, 1);
+  co_await until(back);
+  back.wait();
+  for (Request& request : requests) *arrived += request.test() ? 1 : 0;
+  co_await until_all(requests);
+  for (Request& request : requests) request.wait();
+  for (const std::vector<std::byte>& target : targets) {
+    if (target != *large) throw std::runtime_error("a long message is not what was sent");
+  }
+}
+
 // ---- one way ----
 
 constexpr int words = 300;
@@ -359,6 +396,24 @@ std::string control_while_data_fills_the_ring(NetworkConfig network) {
   job.start(1, offers_and_drains(&job, &large));
   job.run();
   return job.close();
+}
+
+std::string answer_among_long_messages(NetworkConfig network) {
+  network.rank_count = 2;
+  network.busy_probability = network.retransmission_probability = 0;
+  network.depth = 1'000;
+  network.gap_max_ns = 20'000;  // the bytes take the time
+  const std::vector<std::byte> large(100'000, std::byte{7});
+  int arrived = 0;
+  SimulatedJob job{network};
+  job.start(0, sends_long_messages(&job, &large));
+  job.start(1, sends_one_back(&job, &large, &arrived));
+  job.run();
+  std::string wrong = job.close();
+  // A receiver that copies by itself needs no answer, and has all of them when it sends.
+  if (wrong.empty() && !network.copies_private_memory && arrived > long_messages / 4)
+    wrong = fmt::format("{} of {} messages came before an answer did", arrived, long_messages);
+  return wrong;
 }
 
 std::string one_way_to_a_stopped_rank(NetworkConfig network) {

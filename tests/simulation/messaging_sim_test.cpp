@@ -84,6 +84,10 @@ TEST_P(OnEveryNetwork, an_answer_leaves_at_once_while_data_fills_the_ring) {
   EXPECT_EQ(control_while_data_fills_the_ring(network(2, 6)), "");
 }
 
+TEST_P(OnEveryNetwork, an_answer_does_not_wait_for_all_long_messages_before_it) {
+  EXPECT_EQ(answer_among_long_messages(network(2, 7)), "");
+}
+
 TEST_P(OnEveryNetwork, credits_return_though_the_connection_is_busy) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed)
     EXPECT_EQ(one_way_to_a_stopped_rank(network(2, seed)), "");

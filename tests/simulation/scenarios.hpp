@@ -67,6 +67,8 @@ Outcome random_traffic(const Traffic& traffic);
 std::string imitated_records(NetworkConfig network);
 // A peer stands still while data fills its ring: an answer to its rendezvous still leaves at once.
 std::string control_while_data_fills_the_ring(NetworkConfig network);
+// A rank that sends many long messages answers an offer before most of them are through.
+std::string answer_among_long_messages(NetworkConfig network);
 // Small messages go one way only, to a rank that stops now and then, over a connection that is busy
 // half of the time: credits return by nothing but their own writes.
 std::string one_way_to_a_stopped_rank(NetworkConfig network);

@@ -162,7 +162,7 @@ void proceed(Core& core, Peer& peer, SendOperation& send, const Record& answer) 
   send.destination = body.memory();
   send.completion = 0;
   peer.writes.push_back(send);
-  write_through(core, peer, send);
+  write_through(core, peer);
 }
 
 // Nothing of the peer comes behind it, so it ends what is being revoked, too.

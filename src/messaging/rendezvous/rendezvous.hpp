@@ -75,7 +75,7 @@ void forget_time(Peer& peer, ReceiveOperation& receive) noexcept;
 bool begin_read(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBody& offered);
 // Post what the connection takes, and end the operation when all of it is complete.
 void read_through(Core& core, Peer& peer, ReceiveOperation& receive);
-void write_through(Core& core, Peer& peer, SendOperation& send);
+void write_through(Core& core, Peer& peer);
 
 // ---- stream.cpp: segments through the payload ring ----
 

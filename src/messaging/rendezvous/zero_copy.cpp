@@ -9,6 +9,9 @@ namespace qpmesh::messaging {
 
 namespace {
 
+// Messages that are written to one peer at a time, without the oldest.
+constexpr std::size_t writes_ahead_bytes_max = std::size_t{256} << 10;
+
 // Posts what the connection takes of the message by post_piece(from, bytes). True: that is all.
 template <class Operation, class PostPiece>
 bool post_pieces(Core& core, Peer& peer, Operation& operation, std::size_t message_bytes,
@@ -70,6 +73,8 @@ void read_through(Core& core, Peer& peer, ReceiveOperation& receive) {
   send_control(core, peer, fields, body);
 }
 
+namespace {
+
 // Finished goes behind the last write: over several rails, behind its completion. The device reads
 // the source until then in any case.
 void write_through(Core& core, Peer& peer, SendOperation& send) {
@@ -88,6 +93,23 @@ void write_through(Core& core, Peer& peer, SendOperation& send) {
                  {.sender_operation = send.number, .receiver_operation = send.receiver_number});
   }
   if (peer.out.completed(send.completion)) finish_written(core, peer, send);
+}
+
+}  // namespace
+
+// Answers and credits, for which the peer waits to send to us, go behind every write that was
+// posted before them. So a message begins when little is under way: otherwise two ranks that send
+// each other many take turns, and each moves bytes half of the time. Two are always under way, that
+// the device need not wait for us between them.
+void write_through(Core& core, Peer& peer) {
+  std::size_t ahead_bytes = 0;  // of those under way, without the oldest
+  for (SendOperation *send = peer.writes.first(), *following; send != nullptr; send = following) {
+    following = send->next;
+    const bool begins = send->state == SendState::writing && send->moved_bytes == 0;
+    if (begins && ahead_bytes >= writes_ahead_bytes_max) return;
+    if (send != peer.writes.first()) ahead_bytes += send->bytes;
+    write_through(core, peer, *send);
+  }
 }
 
 }  // namespace qpmesh::messaging
