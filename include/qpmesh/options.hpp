@@ -61,7 +61,7 @@ struct Options {
   // QPMESH_PAYLOAD_RING_BYTES: a power of two, per peer and direction, on one host (agreed)
   std::int64_t payload_ring_bytes = std::int64_t{1} << 20;
   // QPMESH_NETWORK_RING_BYTES: the same over verbs, where it is registered memory (agreed)
-  std::int64_t network_ring_bytes = std::int64_t{32} << 10;
+  std::int64_t network_ring_bytes = std::int64_t{128} << 10;
   // QPMESH_TCP_RING_BYTES: the same over tcp, where its pages cost when messages lie there (agreed)
   std::int64_t tcp_ring_bytes = std::int64_t{4} << 20;
   // QPMESH_REGISTER_BYTES_MIN: private buffers of messages from this size on are registered for the

@@ -96,7 +96,7 @@ constexpr std::array table{
         "network_ring_bytes", "QPMESH_NETWORK_RING_BYTES", &Options::network_ring_bytes, 4 * kib,
         mib, agreed,
         "Payload ring per peer and direction over verbs, where it is registered memory. With more "
-        "than 64 peers it is halved until all rings of a rank are no longer than 64 of these, down "
+        "than 16 peers it is halved until all rings of a rank are no longer than 16 of these, down "
         "to 8 KiB."),
     power_of_two_bytes(
         "tcp_ring_bytes", "QPMESH_TCP_RING_BYTES", &Options::tcp_ring_bytes, 4 * kib, 16 * mib,

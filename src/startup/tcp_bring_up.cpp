@@ -203,7 +203,7 @@ class Linking {
 
   // Both ends of a pair use the same, so it follows from what all ranks know.
   static messaging::RingLayout layout_for(int size, const Options& options) {
-    const std::int64_t bytes = ring_bytes_for(size - 1, options.tcp_ring_bytes);
+    const std::int64_t bytes = ring_bytes_for(size - 1, options.tcp_ring_bytes, full_tcp_rings_max);
     return {.payload_ring_units =
                 static_cast<std::uint32_t>(bytes / std::int64_t{messaging::unit_bytes})};
   }

@@ -218,8 +218,8 @@ class Linking {
       if (reach_.way(parts_.rank, peer) == Way::verbs) first().peers.push_back(peer);
     }
     if (rails_max_ > 1) choose_second(node_ids);
-    const auto ring_bytes =
-        static_cast<std::size_t>(ring_bytes_for(peers_max(), parts_.options.network_ring_bytes));
+    const auto ring_bytes = static_cast<std::size_t>(
+        ring_bytes_for(peers_max(), parts_.options.network_ring_bytes, full_verbs_rings_max));
     layout_.payload_ring_units = static_cast<std::uint32_t>(ring_bytes / messaging::unit_bytes);
     return joined > 0;
   }
