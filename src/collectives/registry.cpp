@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace qpmesh {
@@ -79,18 +80,31 @@ const Algorithm* find_algorithm(Collective collective, std::string_view name) no
 const Algorithm& cheapest(const TopologyParams& topology, const CallShape& shape,
                           Collective collective) noexcept {
   const CostModel model = topology.model(shape);
-  // Equal costs differ by what rounding leaves: the first row wins.
-  constexpr double better = 1 - 1e-9;
+  // Equal costs differ by what rounding leaves: the first row wins. Between nodes, where no
+  // constant is better than a hundredth, times are equal that are so close, and fewer messages win:
+  // at each of them the network waits for a rank.
+  constexpr double rounding = 1 + 1e-9;
+  const double about = shape.one_node ? rounding : 1.01;
   const auto cheapest_of = [&](auto&& admits) {
+    const auto for_each_cost = [&](auto&& take) {
+      for (const Algorithm* const row : algorithms(collective)) {
+        if (row->applies(shape) && admits(*row)) take(row, row->cost(shape, model));
+      }
+    };
+    double least_s = std::numeric_limits<double>::infinity();
+    for_each_cost(
+        [&](const Algorithm*, const Cost& its) { least_s = std::min(least_s, its.time_s); });
     const Algorithm* best = nullptr;
-    double best_s = 0;
-    for (const Algorithm* const row : algorithms(collective)) {
-      if (!row->applies(shape) || !admits(*row)) continue;
-      const double its_s = row->cost(shape, model).time_s;
-      if (best != nullptr && its_s >= best_s * better) continue;
+    Cost of_best;
+    for_each_cost([&](const Algorithm* row, const Cost& its) {
+      if (its.time_s > least_s * about) return;
+      const bool fewer = !shape.one_node && its.messages < of_best.messages;
+      const bool sooner =
+          its.messages <= of_best.messages && its.time_s * rounding < of_best.time_s;
+      if (best != nullptr && !fewer && !sooner) return;
       best = row;
-      best_s = its_s;
-    }
+      of_best = its;
+    });
     return best;
   };
   const Algorithm* best = nullptr;

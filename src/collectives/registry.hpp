@@ -71,8 +71,8 @@ const Algorithm* find_algorithm(Collective collective, std::string_view name) no
 constexpr bool is_meant_for(const Algorithm& row, const CallShape& shape) noexcept {
   return shape.bytes >= row.meant_from_bytes;
 }
-// The cheapest by prediction that applies; where ranks share memory, of those that give the same
-// bits.
+// The cheapest by prediction that applies, and without shared memory of those about as cheap the
+// one of fewest messages; where ranks share memory, of those that give the same bits.
 const Algorithm& cheapest(const TopologyParams& topology, const CallShape& shape,
                           Collective collective) noexcept;
 
