@@ -1,0 +1,362 @@
+#include "error.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "communicator.hpp"
+#include "entry.hpp"
+#include "environment.hpp"
+#include "qpmesh/qpmesh.h"
+
+namespace qpmesh::mpi {
+namespace {
+
+struct Class {
+  int number;
+  const char* text;
+};
+// By number.
+const Class classes[] = {
+    {MPI_SUCCESS, "MPI_SUCCESS: no error"},
+    {MPI_ERR_BUFFER, "MPI_ERR_BUFFER: a buffer that cannot be used"},
+    {MPI_ERR_COUNT, "MPI_ERR_COUNT: a count that means nothing"},
+    {MPI_ERR_TYPE, "MPI_ERR_TYPE: a datatype that cannot be used"},
+    {MPI_ERR_TAG, "MPI_ERR_TAG: a tag out of range"},
+    {MPI_ERR_COMM, "MPI_ERR_COMM: no communicator"},
+    {MPI_ERR_RANK, "MPI_ERR_RANK: a rank that is not there"},
+    {MPI_ERR_REQUEST, "MPI_ERR_REQUEST: no request"},
+    {MPI_ERR_ROOT, "MPI_ERR_ROOT: a root that is not there"},
+    {MPI_ERR_GROUP, "MPI_ERR_GROUP: a group that cannot be used"},
+    {MPI_ERR_OP, "MPI_ERR_OP: an operation that cannot be used"},
+    {MPI_ERR_TOPOLOGY, "MPI_ERR_TOPOLOGY: a topology that is not there, or of another kind"},
+    {MPI_ERR_DIMS, "MPI_ERR_DIMS: dimensions that mean nothing"},
+    {MPI_ERR_ARG, "MPI_ERR_ARG: an argument that means nothing"},
+    {MPI_ERR_UNKNOWN, "MPI_ERR_UNKNOWN: an unknown error"},
+    {MPI_ERR_TRUNCATE, "MPI_ERR_TRUNCATE: a message that is longer than its receive"},
+    {MPI_ERR_OTHER, "MPI_ERR_OTHER: another error"},
+    {MPI_ERR_INTERN, "MPI_ERR_INTERN: what should not happen"},
+    {MPI_ERR_PENDING, "MPI_ERR_PENDING: a request that has not ended"},
+    {MPI_ERR_IN_STATUS, "MPI_ERR_IN_STATUS: the errors are in the statuses"},
+    {MPI_ERR_ACCESS, "MPI_ERR_ACCESS: permission denied"},
+    {MPI_ERR_AMODE, "MPI_ERR_AMODE: a mode that means nothing"},
+    {MPI_ERR_ASSERT, "MPI_ERR_ASSERT: an assertion that means nothing"},
+    {MPI_ERR_BAD_FILE, "MPI_ERR_BAD_FILE: a file name that means nothing"},
+    {MPI_ERR_BASE, "MPI_ERR_BASE: a base that cannot be used"},
+    {MPI_ERR_CONVERSION, "MPI_ERR_CONVERSION: a value that the other representation does not have"},
+    {MPI_ERR_DISP, "MPI_ERR_DISP: a displacement that means nothing"},
+    {MPI_ERR_DUP_DATAREP, "MPI_ERR_DUP_DATAREP: a data representation that is there already"},
+    {MPI_ERR_FILE_EXISTS, "MPI_ERR_FILE_EXISTS: the file exists"},
+    {MPI_ERR_FILE_IN_USE, "MPI_ERR_FILE_IN_USE: the file is in use"},
+    {MPI_ERR_FILE, "MPI_ERR_FILE: no file"},
+    {MPI_ERR_INFO_KEY, "MPI_ERR_INFO_KEY: a key that is too long, or empty"},
+    {MPI_ERR_INFO_NOKEY, "MPI_ERR_INFO_NOKEY: a key that is not there"},
+    {MPI_ERR_INFO_VALUE, "MPI_ERR_INFO_VALUE: a value that is too long"},
+    {MPI_ERR_INFO, "MPI_ERR_INFO: no info object"},
+    {MPI_ERR_IO, "MPI_ERR_IO: reading or writing failed"},
+    {MPI_ERR_KEYVAL, "MPI_ERR_KEYVAL: no key for attributes"},
+    {MPI_ERR_LOCKTYPE, "MPI_ERR_LOCKTYPE: no type of locks"},
+    {MPI_ERR_NAME, "MPI_ERR_NAME: a service name that was not published"},
+    {MPI_ERR_NO_MEM, "MPI_ERR_NO_MEM: no memory"},
+    {MPI_ERR_NOT_SAME, "MPI_ERR_NOT_SAME: ranks gave different arguments"},
+    {MPI_ERR_NO_SPACE, "MPI_ERR_NO_SPACE: no space on the device"},
+    {MPI_ERR_NO_SUCH_FILE, "MPI_ERR_NO_SUCH_FILE: the file does not exist"},
+    {MPI_ERR_PORT, "MPI_ERR_PORT: no port"},
+    {MPI_ERR_QUOTA, "MPI_ERR_QUOTA: the quota is used up"},
+    {MPI_ERR_READ_ONLY, "MPI_ERR_READ_ONLY: the file can only be read"},
+    {MPI_ERR_RMA_ATTACH, "MPI_ERR_RMA_ATTACH: memory that cannot be attached"},
+    {MPI_ERR_RMA_CONFLICT, "MPI_ERR_RMA_CONFLICT: accesses that are in conflict"},
+    {MPI_ERR_RMA_RANGE, "MPI_ERR_RMA_RANGE: memory that is not in the window"},
+    {MPI_ERR_RMA_SHARED, "MPI_ERR_RMA_SHARED: memory that cannot be shared"},
+    {MPI_ERR_RMA_SYNC, "MPI_ERR_RMA_SYNC: a call at the wrong time"},
+    {MPI_ERR_SERVICE, "MPI_ERR_SERVICE: a service that cannot be published"},
+    {MPI_ERR_SIZE, "MPI_ERR_SIZE: a size that means nothing"},
+    {MPI_ERR_SPAWN, "MPI_ERR_SPAWN: processes that could not be started"},
+    {MPI_ERR_UNSUPPORTED_DATAREP,
+     "MPI_ERR_UNSUPPORTED_DATAREP: a data representation that is not "
+     "there"},
+    {MPI_ERR_UNSUPPORTED_OPERATION, "MPI_ERR_UNSUPPORTED_OPERATION: not supported"},
+    {MPI_ERR_WIN, "MPI_ERR_WIN: no window"},
+    {MPI_ERR_RMA_FLAVOR, "MPI_ERR_RMA_FLAVOR: a window of another kind"},
+    {MPI_ERR_PROC_ABORTED, "MPI_ERR_PROC_ABORTED: a process has gone"},
+    {MPI_ERR_VALUE_TOO_LARGE, "MPI_ERR_VALUE_TOO_LARGE: a value that does not fit"},
+    {MPI_ERR_SESSION, "MPI_ERR_SESSION: no session"},
+    {MPI_ERR_ERRHANDLER, "MPI_ERR_ERRHANDLER: no error handler"},
+};
+
+const char* class_text(int number) noexcept {
+  const auto row = std::ranges::find(classes, number, &Class::number);
+  return row == std::end(classes) ? nullptr : row->text;
+}
+
+// What the library says, by qpmesh_code.
+constexpr int class_by_code[] = {
+    MPI_SUCCESS,           // QPMESH_OK
+    MPI_ERR_ARG,           // QPMESH_BAD_ARGUMENT
+    MPI_ERR_OTHER,         // QPMESH_BAD_CONFIG
+    MPI_ERR_NO_MEM,        // QPMESH_NO_RESOURCE
+    MPI_ERR_OTHER,         // QPMESH_AUTHENTICATION
+    MPI_ERR_NOT_SAME,      // QPMESH_MISMATCH
+    MPI_ERR_OTHER,         // QPMESH_TIMEOUT
+    MPI_ERR_PROC_ABORTED,  // QPMESH_PEER_DEAD
+    MPI_ERR_OTHER,         // QPMESH_LINK_FAILED
+    MPI_ERR_TRUNCATE,      // QPMESH_TRUNCATED
+    MPI_ERR_PROC_ABORTED,  // QPMESH_ABORTED
+    MPI_ERR_INTERN,        // QPMESH_CORRUPT
+    MPI_ERR_INTERN         // QPMESH_INTERNAL
+};
+static_assert(std::size(class_by_code) == QPMESH_INTERNAL + 1);
+
+// ---- what the program adds ----
+
+struct Added {
+  int error_class = 0;  // its own number where it is one
+  std::string text{};
+};
+std::mutex added_mutex;
+std::map<int, Added> added;  // by number, behind all that are predefined
+int last_code = MPI_ERR_LASTCODE;
+
+int add(int error_class) {
+  const std::lock_guard lock{added_mutex};
+  const int number = ++last_code;
+  added[number] = {.error_class = error_class == 0 ? number : error_class};
+  return number;
+}
+
+// The class of a code; 0 where there is no such code.
+int class_of(int code) {
+  if (class_text(code) != nullptr) return code;
+  const std::lock_guard lock{added_mutex};
+  const auto own = added.find(code);
+  return own == added.end() ? MPI_SUCCESS : own->second.error_class;
+}
+bool exists(int code) { return code == MPI_SUCCESS || class_of(code) != MPI_SUCCESS; }
+
+void remove(int number, bool is_class) {
+  const std::lock_guard lock{added_mutex};
+  const auto own = added.find(number);
+  require(own != added.end() && (own->second.error_class == number) == is_class, MPI_ERR_ARG,
+          number, is_class ? " is no class" : " is no code", " that MPI_Add_error_… made");
+  require(!is_class || std::ranges::none_of(added,
+                                            [&](const auto& one) {
+                                              return one.first != number &&
+                                                     one.second.error_class == number;
+                                            }),
+          MPI_ERR_ARG, "the class ", number, " still has codes");
+  added.erase(own);
+}
+
+// ---- the last one ----
+
+// What this thread heard of last: MPI_Error_string says more than the class then.
+thread_local Failure last{MPI_SUCCESS, {}};
+
+std::string text_of(int code) {
+  if (code != MPI_SUCCESS && code == last.code && !last.text.empty()) return last.text;
+  if (const char* const text = class_text(code)) return text;
+  const std::lock_guard lock{added_mutex};
+  const auto own = added.find(code);
+  return own == added.end() ? "" : own->second.text;
+}
+
+// "MPI_Send on MPI_COMM_WORLD, rank 1 of 4: MPI_ERR_RANK: rank 7 …"
+std::string described(const Communicator* where, const char* function, const Failure& failure) {
+  std::ostringstream text;
+  text << function;
+  if (where != nullptr) {
+    text << " on " << (where->name.empty() ? "a communicator" : where->name) << ", rank "
+         << where->rank << " of " << where->size;
+  }
+  const std::string name = text_of(failure.code);
+  text << ": " << (failure.text.empty() ? name : name.substr(0, name.find(':')));
+  if (!failure.text.empty()) text << (name.empty() ? "" : ": ") << failure.text;
+  return std::move(text).str();
+}
+
+// ---- handlers ----
+
+struct PredefinedHandler : Errhandler {
+  PredefinedHandler(MPI_Errhandler handle, Action what) {
+    predefined = handle;
+    action = what;
+  }
+};
+// From MPI_ERRORS_ARE_FATAL on.
+PredefinedHandler predefined_handlers[] = {{MPI_ERRORS_ARE_FATAL, Errhandler::Action::abort},
+                                           {MPI_ERRORS_RETURN, Errhandler::Action::return_code},
+                                           {MPI_ERRORS_ABORT, Errhandler::Action::abort}};
+
+Errhandler& handler_for(const Communicator* where) {
+  const Communicator* const own = where != nullptr ? where : communicator_of(MPI_COMM_SELF);
+  if (own != nullptr && own->errhandler) return *own->errhandler;
+  return predefined_handlers[0];
+}
+
+// The program's own are called with the handle, and a code that they may change.
+void call(const Errhandler& handler, Communicator* where, int code) {
+  MPI_Comm handle = where != nullptr ? where->handle() : MPI_COMM_SELF;
+  reinterpret_cast<MPI_Comm_errhandler_function*>(handler.function)(&handle, &code);
+}
+
+int handle(Errhandler& handler, Communicator* where, int code, const std::string& text) {
+  const Reference kept{&handler};  // the function may free it
+  if (handler.action == Errhandler::Action::abort) abort_job(code, ("qpmesh: " + text).c_str());
+  if (handler.action == Errhandler::Action::call) call(handler, where, code);
+  return code;
+}
+
+Errhandler& given_errhandler(MPI_Errhandler handle) {
+  return require_object(errhandler_of(handle), MPI_ERR_ERRHANDLER, "this is no error handler");
+}
+
+template <class Function>
+int create_errhandler(const char* name, Function* function, MPI_Errhandler* result) {
+  return guarded(name, [&] {
+    require(function != nullptr && result != nullptr, MPI_ERR_ARG, "an argument is null");
+    auto handler = Reference<Errhandler>::adopt(new Errhandler);
+    handler->action = Errhandler::Action::call;
+    handler->function = reinterpret_cast<void (*)()>(function);
+    *result = handler.release()->handle();
+  });
+}
+
+}  // namespace
+
+// ---- what is thrown ----
+
+int error_class_of(int qpmesh_code) noexcept {
+  const auto index = static_cast<std::size_t>(qpmesh_code);
+  return index < std::size(class_by_code) ? class_by_code[index] : MPI_ERR_UNKNOWN;
+}
+
+Failure last_failure() {
+  const qpmesh_error& error = *qpmesh_last_error();
+  return {error_class_of(error.code), error.text};
+}
+
+void check(int qpmesh_result) {
+  if (qpmesh_result != QPMESH_OK) throw last_failure();
+}
+
+int report(Communicator* where, const char* function, const Failure& failure) {
+  std::string text = described(where, function, failure);
+  last = {failure.code, text};
+  return handle(handler_for(where), where, failure.code, text);
+}
+
+int last_used_code() noexcept {
+  const std::lock_guard lock{added_mutex};
+  return last_code;
+}
+
+Errhandler* errhandler_of(MPI_Errhandler handle) noexcept {
+  if (!is_predefined(handle)) return reinterpret_cast<Errhandler*>(handle);
+  const std::uintptr_t index = number_of(handle) - number_of(MPI_ERRORS_ARE_FATAL);
+  return index < std::size(predefined_handlers) ? &predefined_handlers[index] : nullptr;
+}
+
+Reference<Errhandler> default_errhandler() noexcept {
+  return Reference<Errhandler>{&predefined_handlers[0]};
+}
+
+}  // namespace qpmesh::mpi
+
+using namespace qpmesh::mpi;
+
+// ---- classes, codes, texts ----
+
+QPMESH_MPI_ENTRY(Error_class, (int errorcode, int* errorclass)) {
+  return guarded("MPI_Error_class", [&] {
+    require(errorclass != nullptr, MPI_ERR_ARG, "errorclass is null");
+    require(exists(errorcode), MPI_ERR_ARG, errorcode, " is no error code");
+    *errorclass = class_of(errorcode);
+  });
+}
+QPMESH_MPI_ENTRY(Error_string, (int errorcode, char* string, int* length)) {
+  return guarded("MPI_Error_string", [&] {
+    require(string != nullptr && length != nullptr, MPI_ERR_ARG, "an address for a result is null");
+    require(exists(errorcode), MPI_ERR_ARG, errorcode, " is no error code");
+    const std::string text = text_of(errorcode).substr(0, MPI_MAX_ERROR_STRING - 1);
+    std::memcpy(string, text.c_str(), text.size() + 1);
+    *length = static_cast<int>(text.size());
+  });
+}
+QPMESH_MPI_ENTRY(Add_error_class, (int* errorclass)) {
+  return guarded("MPI_Add_error_class", [&] {
+    require(errorclass != nullptr, MPI_ERR_ARG, "errorclass is null");
+    *errorclass = add(0);
+  });
+}
+QPMESH_MPI_ENTRY(Add_error_code, (int errorclass, int* errorcode)) {
+  return guarded("MPI_Add_error_code", [&] {
+    require(errorcode != nullptr, MPI_ERR_ARG, "errorcode is null");
+    require(errorclass != MPI_SUCCESS && class_of(errorclass) == errorclass, MPI_ERR_ARG,
+            errorclass, " is no error class");
+    *errorcode = add(errorclass);
+  });
+}
+QPMESH_MPI_ENTRY(Add_error_string, (int errorcode, const char* string)) {
+  return guarded("MPI_Add_error_string", [&] {
+    require(string != nullptr, MPI_ERR_ARG, "string is null");
+    const std::lock_guard lock{added_mutex};
+    const auto own = added.find(errorcode);
+    require(own != added.end(), MPI_ERR_ARG, errorcode,
+            " was not made by MPI_Add_error_class or MPI_Add_error_code");
+    own->second.text = string;
+  });
+}
+QPMESH_MPI_ENTRY(Remove_error_class, (int errorclass)) {
+  return guarded("MPI_Remove_error_class", [&] { remove(errorclass, true); });
+}
+QPMESH_MPI_ENTRY(Remove_error_code, (int errorcode)) {
+  return guarded("MPI_Remove_error_code", [&] { remove(errorcode, false); });
+}
+QPMESH_MPI_ENTRY(Remove_error_string, (int errorcode)) {
+  return guarded("MPI_Remove_error_string", [&] {
+    const std::lock_guard lock{added_mutex};
+    const auto own = added.find(errorcode);
+    require(own != added.end() && !own->second.text.empty(), MPI_ERR_ARG, errorcode,
+            " has no text of MPI_Add_error_string");
+    own->second.text.clear();
+  });
+}
+
+// ---- handlers ----
+
+QPMESH_MPI_ENTRY(Comm_create_errhandler,
+                 (MPI_Comm_errhandler_function * function, MPI_Errhandler* errhandler)) {
+  return create_errhandler("MPI_Comm_create_errhandler", function, errhandler);
+}
+QPMESH_MPI_ENTRY(Errhandler_free, (MPI_Errhandler * errhandler)) {
+  return guarded("MPI_Errhandler_free", [&] {
+    require(errhandler != nullptr, MPI_ERR_ARG, "errhandler is null");
+    Errhandler& own = given_errhandler(*errhandler);
+    // Those that MPI_Comm_get_errhandler gave are freed, too, predefined or not.
+    if (own.predefined == MPI_ERRHANDLER_NULL) release(&own);
+    *errhandler = MPI_ERRHANDLER_NULL;
+  });
+}
+QPMESH_MPI_ENTRY(Comm_set_errhandler, (MPI_Comm comm, MPI_Errhandler errhandler)) {
+  return on_communicator("MPI_Comm_set_errhandler", comm, [&](Communicator& own) {
+    own.errhandler = Reference{&given_errhandler(errhandler)};
+  });
+}
+QPMESH_MPI_ENTRY(Comm_get_errhandler, (MPI_Comm comm, MPI_Errhandler* errhandler)) {
+  return on_communicator("MPI_Comm_get_errhandler", comm, [&](Communicator& own) {
+    require(errhandler != nullptr, MPI_ERR_ARG, "errhandler is null");
+    Errhandler& handler = handler_for(&own);
+    if (handler.predefined == MPI_ERRHANDLER_NULL) retain(&handler);
+    *errhandler = handler.handle();
+  });
+}
+QPMESH_MPI_ENTRY(Comm_call_errhandler, (MPI_Comm comm, int errorcode)) {
+  Communicator* const own = communicator_of(comm);
+  if (own == nullptr)
+    return guarded("MPI_Comm_call_errhandler", [&] { fail_without_communicator(comm); });
+  const Failure failure{errorcode, {}};
+  handle(handler_for(own), own, errorcode, described(own, "MPI_Comm_call_errhandler", failure));
+  return MPI_SUCCESS;
+}

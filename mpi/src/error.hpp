@@ -1,0 +1,98 @@
+// Errors: from what the library said, or from an argument that means nothing, to the error handler
+// of a communicator.
+#pragma once
+
+#include <exception>
+#include <new>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+#include "counted.hpp"
+#include "mpi.h"
+
+namespace qpmesh::mpi {
+
+struct Communicator;
+
+// ---- inside a call: what went wrong is thrown ----
+
+struct Failure {
+  int code;          // an MPI_ERR_ class, or a code of the program's own
+  std::string text;  // what was found, and what to do about it
+};
+
+// fail(MPI_ERR_RANK, "rank ", rank, " of ", size, " ranks")
+template <class... Parts>
+[[noreturn]] void fail(int code, const Parts&... parts) {
+  std::ostringstream text;
+  (text << ... << parts);
+  throw Failure{code, std::move(text).str()};
+}
+template <class... Parts>
+void require(bool holds, int code, const Parts&... parts) {
+  if (!holds) fail(code, parts...);
+}
+
+// The object of a handle that must not be null: require(datatype_of(type), MPI_ERR_TYPE, …).
+template <class T, class... Parts>
+T& require_object(T* object, int code, const Parts&... parts) {
+  if (object == nullptr) fail(code, parts...);
+  return *object;
+}
+
+// What a call of qpmesh returned: fails with the thread's last error of the library.
+void check(int qpmesh_result);
+// The failure of that error.
+Failure last_failure();
+// The class of a qpmesh_code.
+int error_class_of(int qpmesh_code) noexcept;
+
+// ---- at its end: the handler hears of it ----
+
+// Runs the error handler of the communicator, or of MPI_COMM_SELF where there is none: returns the
+// code where that returns. MPI_Error_string gives the text from now on, in this thread.
+int report(Communicator* where, const char* function, const Failure& failure);
+
+// A call of MPI: what it throws is reported.
+template <class Body>
+int guarded(const char* function, Communicator* where, Body&& body) {
+  Failure failure{MPI_ERR_INTERN, {}};
+  try {
+    std::forward<Body>(body)();
+    return MPI_SUCCESS;
+  } catch (Failure& thrown) {
+    failure = std::move(thrown);
+  } catch (const std::bad_alloc&) {
+    failure.code = MPI_ERR_NO_MEM;
+  } catch (const std::exception& thrown) {
+    failure.text = thrown.what();
+  }
+  return report(where, function, failure);  // outside of the handler: it may call MPI, or throw
+}
+template <class Body>
+int guarded(const char* function, Body&& body) {
+  return guarded(function, nullptr, std::forward<Body>(body));
+}
+
+// The highest code that there is: MPI_LASTUSEDCODE.
+int last_used_code() noexcept;
+
+// ---- error handlers ----
+
+struct Errhandler : Counted {
+  enum class Action { abort, return_code, call };
+  Action action = Action::abort;
+  void (*function)() = nullptr;                     // the program's, of the type that its call has
+  MPI_Errhandler predefined = MPI_ERRHANDLER_NULL;  // its handle where that is a number
+
+  MPI_Errhandler handle() noexcept {
+    return predefined != MPI_ERRHANDLER_NULL ? predefined : reinterpret_cast<MPI_Errhandler>(this);
+  }
+};
+// Null where the handle is.
+Errhandler* errhandler_of(MPI_Errhandler handle) noexcept;
+// MPI_ERRORS_ARE_FATAL: what a communicator without a parent has.
+Reference<Errhandler> default_errhandler() noexcept;
+
+}  // namespace qpmesh::mpi

@@ -1,0 +1,212 @@
+#include "info.hpp"
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+#include "entry.hpp"
+#include "environment.hpp"
+#include "error.hpp"
+
+namespace qpmesh::mpi {
+namespace {
+
+// What can be said of this process without its launcher.
+void describe_process(Info& info) {
+  std::ifstream file{"/proc/self/cmdline"};
+  const std::string words{std::istreambuf_iterator<char>{file}, {}};
+  const std::size_t end = std::min(words.find('\0'), words.size());
+  std::string rest = words.substr(std::min(end + 1, words.size()));
+  std::ranges::replace(rest, '\0', ' ');
+  if (!rest.empty()) rest.pop_back();
+  info.set("command", words.substr(0, end));
+  if (!rest.empty()) info.set("argv", rest);
+  std::array<char, PATH_MAX> directory{};
+  if (::getcwd(directory.data(), directory.size()) != nullptr) info.set("wdir", directory.data());
+  utsname system{};
+  if (::uname(&system) == 0) {
+    info.set("host", system.nodename);
+    info.set("arch", system.machine);
+  }
+}
+
+// The job and its threads are known from MPI_Init on.
+Info& process_info() {
+  static Info* const info = [] {
+    auto* const made = new Info;
+    describe_process(*made);
+    return made;
+  }();
+  if (const Communicator* const world = communicator_of(MPI_COMM_WORLD)) {
+    info->set("maxprocs", std::to_string(world->size));
+    const int level = environment.thread_level;
+    info->set("thread_level", level == MPI_THREAD_SINGLE       ? "MPI_THREAD_SINGLE"
+                              : level == MPI_THREAD_FUNNELED   ? "MPI_THREAD_FUNNELED"
+                              : level == MPI_THREAD_SERIALIZED ? "MPI_THREAD_SERIALIZED"
+                                                               : "MPI_THREAD_MULTIPLE");
+  }
+  return *info;
+}
+
+Info& given_info(MPI_Info handle) {
+  return require_object(
+      info_of(handle), MPI_ERR_INFO,
+      handle == MPI_INFO_NULL ? "the info object is MPI_INFO_NULL" : "this is no info object");
+}
+// One that the program may change.
+Info& own_info(MPI_Info handle) {
+  Info& info = given_info(handle);
+  require(!is_predefined(handle), MPI_ERR_INFO, "MPI_INFO_ENV cannot be changed");
+  return info;
+}
+
+void check_key(const char* key) {
+  require(key != nullptr && *key != '\0', MPI_ERR_INFO_KEY, "the key is null or empty");
+  require(std::strlen(key) < MPI_MAX_INFO_KEY, MPI_ERR_INFO_KEY, "the key ", key,
+          " is longer than ", MPI_MAX_INFO_KEY - 1);
+}
+
+template <class... Results>
+void check_results(const Results*... results) {
+  require((... && (results != nullptr)), MPI_ERR_ARG, "an address for a result is null");
+}
+
+// At most so many characters, and the end.
+void store(std::string_view text, char* target, std::size_t length_max) {
+  const std::size_t length = std::min(text.size(), length_max);
+  std::memcpy(target, text.data(), length);
+  target[length] = '\0';
+}
+
+MPI_Info copy_of(const Info& info) {
+  auto copy = Reference<Info>::adopt(new Info);
+  copy->pairs = info.pairs;
+  return copy.release()->handle();
+}
+
+}  // namespace
+
+const std::string* Info::find(std::string_view key) const noexcept {
+  const auto pair = std::ranges::find_if(pairs, [&](const auto& one) { return one.first == key; });
+  return pair == pairs.end() ? nullptr : &pair->second;
+}
+
+void Info::set(std::string_view key, std::string_view value) {
+  const auto pair = std::ranges::find_if(pairs, [&](const auto& one) { return one.first == key; });
+  if (pair != pairs.end()) pair->second = value;
+  else pairs.emplace_back(key, value);
+}
+
+Info* info_of(MPI_Info handle) noexcept {
+  if (!is_predefined(handle)) return reinterpret_cast<Info*>(handle);
+  return handle == MPI_INFO_ENV ? &process_info() : nullptr;
+}
+
+}  // namespace qpmesh::mpi
+
+using namespace qpmesh::mpi;
+
+QPMESH_MPI_ENTRY(Info_create, (MPI_Info * info)) {
+  return guarded("MPI_Info_create", [&] {
+    check_results(info);
+    *info = (new Info)->handle();
+  });
+}
+QPMESH_MPI_ENTRY(Info_create_env, (int, char*[], MPI_Info* info)) {
+  return guarded("MPI_Info_create_env", [&] {
+    check_results(info);
+    *info = copy_of(process_info());
+  });
+}
+QPMESH_MPI_ENTRY(Info_dup, (MPI_Info info, MPI_Info* newinfo)) {
+  return guarded("MPI_Info_dup", [&] {
+    check_results(newinfo);
+    *newinfo = copy_of(given_info(info));
+  });
+}
+QPMESH_MPI_ENTRY(Info_free, (MPI_Info * info)) {
+  return guarded("MPI_Info_free", [&] {
+    check_results(info);
+    release(&own_info(*info));
+    *info = MPI_INFO_NULL;
+  });
+}
+QPMESH_MPI_ENTRY(Info_set, (MPI_Info info, const char* key, const char* value)) {
+  return guarded("MPI_Info_set", [&] {
+    Info& own = own_info(info);
+    check_key(key);
+    require(value != nullptr, MPI_ERR_INFO_VALUE, "the value of ", key, " is null");
+    require(std::strlen(value) < MPI_MAX_INFO_VAL, MPI_ERR_INFO_VALUE, "the value of ", key,
+            " is longer than ", MPI_MAX_INFO_VAL - 1);
+    own.set(key, value);
+  });
+}
+QPMESH_MPI_ENTRY(Info_delete, (MPI_Info info, const char* key)) {
+  return guarded("MPI_Info_delete", [&] {
+    Info& own = own_info(info);
+    check_key(key);
+    const auto erased =
+        std::erase_if(own.pairs, [&](const auto& pair) { return pair.first == key; });
+    require(erased > 0, MPI_ERR_INFO_NOKEY, "there is no key ", key);
+  });
+}
+QPMESH_MPI_ENTRY(Info_get,
+                 (MPI_Info info, const char* key, int value_length, char* value, int* flag)) {
+  return guarded("MPI_Info_get", [&] {
+    check_results(value, flag);
+    check_key(key);
+    require(value_length >= 0, MPI_ERR_ARG, "valuelen is ", value_length);
+    const std::string* const found = given_info(info).find(key);
+    *flag = found != nullptr ? 1 : 0;
+    if (found != nullptr) store(*found, value, static_cast<std::size_t>(value_length));
+  });
+}
+QPMESH_MPI_ENTRY(Info_get_valuelen,
+                 (MPI_Info info, const char* key, int* value_length, int* flag)) {
+  return guarded("MPI_Info_get_valuelen", [&] {
+    check_results(value_length, flag);
+    check_key(key);
+    const std::string* const found = given_info(info).find(key);
+    *flag = found != nullptr ? 1 : 0;
+    if (found != nullptr) *value_length = static_cast<int>(found->size());
+  });
+}
+// *length: the room at value, with the end; then what the value needs.
+QPMESH_MPI_ENTRY(Info_get_string,
+                 (MPI_Info info, const char* key, int* length, char* value, int* flag)) {
+  return guarded("MPI_Info_get_string", [&] {
+    check_results(length, flag);
+    check_key(key);
+    const std::string* const found = given_info(info).find(key);
+    *flag = found != nullptr ? 1 : 0;
+    if (found == nullptr) return;
+    if (*length > 0) {
+      check_results(value);
+      store(*found, value, static_cast<std::size_t>(*length) - 1);
+    }
+    *length = static_cast<int>(found->size()) + 1;
+  });
+}
+QPMESH_MPI_ENTRY(Info_get_nkeys, (MPI_Info info, int* count)) {
+  return guarded("MPI_Info_get_nkeys", [&] {
+    check_results(count);
+    *count = static_cast<int>(given_info(info).pairs.size());
+  });
+}
+QPMESH_MPI_ENTRY(Info_get_nthkey, (MPI_Info info, int n, char* key)) {
+  return guarded("MPI_Info_get_nthkey", [&] {
+    check_results(key);
+    const Info& own = given_info(info);
+    const auto index = static_cast<std::size_t>(n);
+    require(n >= 0 && index < own.pairs.size(), MPI_ERR_INFO_NOKEY, "key ", n, " of ",
+            own.pairs.size());
+    store(own.pairs[index].first, key, MPI_MAX_INFO_KEY - 1);
+  });
+}
