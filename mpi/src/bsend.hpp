@@ -1,0 +1,56 @@
+// Buffered sends: the memory that a program attaches, and what of it is in use.
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <memory>
+
+#include "mpi.h"
+#include "qpmesh/qpmesh.h"
+
+namespace qpmesh::mpi {
+
+struct Communicator;
+
+// An attached buffer. Messages lie in it until they have left; with MPI_BUFFER_AUTOMATIC each has
+// memory of its own.
+class BsendBuffer {
+ public:
+  BsendBuffer(void* attached, std::size_t bytes) noexcept : memory_{attached}, size_{bytes} {}
+  BsendBuffer(const BsendBuffer&) = delete;
+  BsendBuffer& operator=(const BsendBuffer&) = delete;
+
+  void send(Communicator& communicator, const void* data, std::size_t bytes, int destination,
+            int tag);
+  // Until all messages have left.
+  void flush();
+
+  void* memory() const noexcept { return memory_; }
+  std::size_t size() const noexcept { return size_; }
+
+ private:
+  struct Piece {
+    std::size_t offset;
+    std::size_t bytes;
+    qpmesh_request* request;
+    std::unique_ptr<std::byte[]> own;  // NOLINT(*-avoid-c-arrays)
+  };
+  using Pieces = std::list<Piece>;
+
+  bool is_automatic() const noexcept { return memory_ == MPI_BUFFER_AUTOMATIC; }
+  void collect();
+  // In front of which piece there is room, and from which offset on.
+  bool find_room(std::size_t bytes, Pieces::iterator& before, std::size_t& offset);
+
+  void* memory_;
+  std::size_t size_;
+  Pieces pieces_;  // in order of their offsets
+};
+
+// A message of packed bytes: copied, and on its way. Failure{MPI_ERR_BUFFER} where it has no room.
+void buffered_send(Communicator& communicator, const void* data, std::size_t bytes, int destination,
+                   int tag);
+// Until all messages have left that went through the process's buffer.
+void flush_buffers();
+
+}  // namespace qpmesh::mpi

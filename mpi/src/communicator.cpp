@@ -1,0 +1,290 @@
+// Communicators: made, compared, named, freed.
+#include "communicator.hpp"
+
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "bsend.hpp"
+#include "entry.hpp"
+#include "environment.hpp"
+#include "request.hpp"
+
+namespace qpmesh::mpi {
+
+Communicator::Communicator(qpmesh_communicator* of)
+    : mesh{of}, rank{qpmesh_rank(of)}, size{qpmesh_size(of)} {}
+
+Communicator::Communicator(const Communicator& parent, std::nullptr_t) noexcept
+    : mesh{nullptr}, rank{parent.rank}, size{parent.size} {}
+
+Communicator::~Communicator() { qpmesh_communicator_free(mesh); }
+
+void fail_without_communicator(MPI_Comm handle) {
+  require_running();
+  require(handle != MPI_COMM_NULL, MPI_ERR_COMM, "the communicator is MPI_COMM_NULL");
+  fail(MPI_ERR_COMM, "the handle ", handle, " is no communicator");
+}
+
+Group& group_of(Communicator& communicator) {
+  if (!communicator.group) {
+    std::vector<int> ranks(static_cast<std::size_t>(communicator.size));
+    check(qpmesh_ranks_in(communicator.mesh, world_mesh(), ranks.data()));
+    communicator.group =
+        Reference<Group>::adopt(new Group{std::move(ranks), communicator_of(MPI_COMM_WORLD)->rank});
+  }
+  return *communicator.group;
+}
+
+namespace {
+
+void inherit(Communicator& child, const Communicator& parent) {
+  child.errhandler = parent.errhandler;
+}
+
+// What a duplicate has beside its ranks. A copy function may fail: then there is none.
+void copy_properties(Communicator& copy, Communicator& parent) {
+  copy.topology = parent.topology;
+  copy.group = parent.group;
+  copy.info = parent.info;
+  parent.attributes.copy_to(copy.attributes, parent.handle());
+}
+
+void store(MPI_Comm* newcomm, Communicator* made) {
+  *newcomm = made == nullptr ? MPI_COMM_NULL : made->handle();
+}
+
+Communicator* duplicate(Communicator& parent) {
+  auto copy = Reference<Communicator>::adopt(duplicate_ranks(parent));
+  copy_properties(*copy, parent);
+  return copy.release();
+}
+
+void set_info(Communicator& own, MPI_Info info) {
+  const Info* const given = info_of(info);
+  auto copy = Reference<Info>::adopt(new Info);
+  if (given != nullptr) copy->pairs = given->pairs;
+  own.info = std::move(copy);
+}
+
+// A duplicate that is there as an object at once, and as a communicator when the request has ended.
+MPI_Request duplicate_async(Communicator& parent, const MPI_Info* info, MPI_Comm* newcomm) {
+  auto copy = Reference<Communicator>::adopt(new Communicator{parent, nullptr});
+  inherit(*copy, parent);
+  copy_properties(*copy, parent);
+  if (info != nullptr) set_info(*copy, *info);
+  auto request = std::make_unique<Request>(&parent, Request::Kind::collective);
+  check(qpmesh_duplicate_async(parent.mesh, nullptr, &copy->mesh, &request->operation));
+  store(newcomm, copy.release());
+  return request.release()->handle();
+}
+
+Communicator* create(Communicator& parent, const Group& group, int tag) {
+  if (group.rank == MPI_UNDEFINED) return nullptr;
+  // As the parent's ranks.
+  const Group& all = group_of(parent);
+  std::vector<int> place(static_cast<std::size_t>(communicator_of(MPI_COMM_WORLD)->size), -1);
+  for (int rank = 0; rank < all.size(); ++rank)
+    place[static_cast<std::size_t>(all.ranks[static_cast<std::size_t>(rank)])] = rank;
+  std::vector<int> ranks;
+  for (const int rank : group.ranks) {
+    ranks.push_back(place[static_cast<std::size_t>(rank)]);
+    require(ranks.back() >= 0, MPI_ERR_GROUP, "rank ", rank,
+            " of MPI_COMM_WORLD is in the group, and not in the communicator");
+  }
+  qpmesh_communicator* made = nullptr;
+  check(qpmesh_subgroup(parent.mesh, ranks.data(), ranks.size(), tag, nullptr, &made));
+  return adopt(made, parent);
+}
+
+Communicator* split_host(Communicator& parent, bool takes_part, int key) {
+  qpmesh_communicator* host = nullptr;
+  check(qpmesh_split_node(parent.mesh, key, nullptr, &host));
+  auto own = Reference<Communicator>::adopt(adopt(host, parent));
+  int all_take_part = takes_part ? 1 : 0;
+  check(qpmesh_allreduce(host, &all_take_part, &all_take_part, 1, QPMESH_INT32, QPMESH_LOGICAL_AND,
+                         nullptr));
+  if (all_take_part != 0) return own.release();
+  return split_ranks(*own, takes_part ? 0 : MPI_UNDEFINED, key);
+}
+
+}  // namespace
+
+Communicator* adopt(qpmesh_communicator* mesh, const Communicator& parent) {
+  auto* const own = new Communicator{mesh};
+  inherit(*own, parent);
+  return own;
+}
+
+Communicator* duplicate_ranks(Communicator& parent) {
+  qpmesh_communicator* copy = nullptr;
+  check(qpmesh_duplicate(parent.mesh, nullptr, &copy));
+  return adopt(copy, parent);
+}
+
+Communicator* split_ranks(Communicator& parent, int color, int key) {
+  require(color >= 0 || color == MPI_UNDEFINED, MPI_ERR_ARG, "color ", color,
+          " is neither 0 or more nor MPI_UNDEFINED");
+  qpmesh_communicator* part = nullptr;
+  check(qpmesh_split(parent.mesh, color == MPI_UNDEFINED ? QPMESH_NO_COLOR : color, key, nullptr,
+                     &part));
+  return part == nullptr ? nullptr : adopt(part, parent);
+}
+
+}  // namespace qpmesh::mpi
+
+using namespace qpmesh::mpi;
+
+QPMESH_MPI_ENTRY(Comm_rank, (MPI_Comm comm, int* rank)) {
+  return on_communicator("MPI_Comm_rank", comm, [&](const Communicator& own) { *rank = own.rank; });
+}
+
+QPMESH_MPI_ENTRY(Comm_size, (MPI_Comm comm, int* size)) {
+  return on_communicator("MPI_Comm_size", comm, [&](const Communicator& own) { *size = own.size; });
+}
+
+QPMESH_MPI_ENTRY(Comm_compare, (MPI_Comm comm, MPI_Comm other, int* result)) {
+  return on_communicator("MPI_Comm_compare", comm, [&](Communicator& own) {
+    Communicator* const others = communicator_of(other);
+    if (others == nullptr) fail_without_communicator(other);
+    if (others == &own) {
+      *result = MPI_IDENT;
+      return;
+    }
+    const int ranks = compare(group_of(own).ranks, group_of(*others).ranks);
+    *result = ranks == MPI_IDENT ? MPI_CONGRUENT : ranks;
+  });
+}
+
+QPMESH_MPI_ENTRY(Comm_dup, (MPI_Comm comm, MPI_Comm* newcomm)) {
+  return on_communicator("MPI_Comm_dup", comm,
+                         [&](Communicator& own) { store(newcomm, duplicate(own)); });
+}
+
+QPMESH_MPI_ENTRY(Comm_dup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm)) {
+  return on_communicator("MPI_Comm_dup_with_info", comm, [&](Communicator& own) {
+    Communicator* const copy = duplicate(own);
+    set_info(*copy, info);
+    store(newcomm, copy);
+  });
+}
+
+QPMESH_MPI_ENTRY(Comm_idup, (MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request)) {
+  return on_communicator("MPI_Comm_idup", comm, [&](Communicator& own) {
+    *request = duplicate_async(own, nullptr, newcomm);
+  });
+}
+
+QPMESH_MPI_ENTRY(Comm_idup_with_info,
+                 (MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm, MPI_Request* request)) {
+  return on_communicator("MPI_Comm_idup_with_info", comm, [&](Communicator& own) {
+    *request = duplicate_async(own, &info, newcomm);
+  });
+}
+
+QPMESH_MPI_ENTRY(Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm* newcomm)) {
+  return on_communicator("MPI_Comm_create", comm, [&](Communicator& own) {
+    store(newcomm, create(own, given_group(group), 0));
+  });
+}
+
+QPMESH_MPI_ENTRY(Comm_create_group,
+                 (MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* newcomm)) {
+  return on_communicator("MPI_Comm_create_group", comm, [&](Communicator& own) {
+    require(tag >= 0, MPI_ERR_TAG, "tag ", tag, " is negative");
+    store(newcomm, create(own, given_group(group), tag));
+  });
+}
+
+QPMESH_MPI_ENTRY(Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm* newcomm)) {
+  return on_communicator("MPI_Comm_split", comm, [&](Communicator& own) {
+    store(newcomm, split_ranks(own, color, key));
+  });
+}
+
+QPMESH_MPI_ENTRY(Comm_split_type,
+                 (MPI_Comm comm, int split_type, int key, MPI_Info, MPI_Comm* newcomm)) {
+  return on_communicator("MPI_Comm_split_type", comm, [&](Communicator& own) {
+    switch (split_type) {
+      case MPI_COMM_TYPE_SHARED:
+      case MPI_UNDEFINED:
+        store(newcomm, split_host(own, split_type != MPI_UNDEFINED, key));
+        return;
+      case MPI_COMM_TYPE_HW_UNGUIDED:
+      case MPI_COMM_TYPE_HW_GUIDED:
+      case MPI_COMM_TYPE_RESOURCE_GUIDED:  // nothing of the hardware is told apart
+        store(newcomm, nullptr);
+        return;
+      default: fail(MPI_ERR_ARG, "a split of type ", split_type);
+    }
+  });
+}
+
+QPMESH_MPI_ENTRY(Comm_free, (MPI_Comm * comm)) {
+  return on_communicator("MPI_Comm_free", *comm, [&](Communicator& own) {
+    require(own.predefined == MPI_COMM_NULL, MPI_ERR_COMM, own.name, " cannot be freed");
+    own.attributes.clear(*comm);
+    *comm = MPI_COMM_NULL;
+    release(&own);
+  });
+}
+
+QPMESH_MPI_ENTRY(Comm_disconnect, (MPI_Comm * comm)) { return PMPI_Comm_free(comm); }
+
+QPMESH_MPI_ENTRY(Comm_set_info, (MPI_Comm comm, MPI_Info info)) {
+  return on_communicator("MPI_Comm_set_info", comm,
+                         [&](Communicator& own) { set_info(own, info); });
+}
+
+QPMESH_MPI_ENTRY(Comm_get_info, (MPI_Comm comm, MPI_Info* info)) {
+  return on_communicator("MPI_Comm_get_info", comm, [&](const Communicator& own) {
+    auto* const copy = new Info;
+    if (own.info) copy->pairs = own.info->pairs;
+    *info = reinterpret_cast<MPI_Info>(copy);
+  });
+}
+
+QPMESH_MPI_ENTRY(Comm_set_name, (MPI_Comm comm, const char* name)) {
+  return on_communicator("MPI_Comm_set_name", comm, [&](Communicator& own) {
+    own.name.assign(name, ::strnlen(name, MPI_MAX_OBJECT_NAME - 1));
+  });
+}
+
+QPMESH_MPI_ENTRY(Comm_get_name, (MPI_Comm comm, char* name, int* length)) {
+  return on_communicator("MPI_Comm_get_name", comm, [&](const Communicator& own) {
+    std::memcpy(name, own.name.c_str(), own.name.size() + 1);
+    *length = static_cast<int>(own.name.size());
+  });
+}
+
+QPMESH_MPI_ENTRY(Comm_group, (MPI_Comm comm, MPI_Group* group)) {
+  return on_communicator("MPI_Comm_group", comm, [&](Communicator& own) {
+    *group = Reference<Group>{&group_of(own)}.release()->handle();
+  });
+}
+
+// There are no intercommunicators.
+QPMESH_MPI_ENTRY(Comm_test_inter, (MPI_Comm comm, int* flag)) {
+  return on_communicator("MPI_Comm_test_inter", comm, [&](const Communicator&) { *flag = 0; });
+}
+
+QPMESH_MPI_ENTRY(Comm_remote_size, (MPI_Comm comm, int*)) {
+  return on_communicator("MPI_Comm_remote_size", comm, [&](const Communicator&) {
+    fail(MPI_ERR_COMM, "it is no intercommunicator");
+  });
+}
+
+QPMESH_MPI_ENTRY(Comm_remote_group, (MPI_Comm comm, MPI_Group*)) {
+  return on_communicator("MPI_Comm_remote_group", comm, [&](const Communicator&) {
+    fail(MPI_ERR_COMM, "it is no intercommunicator");
+  });
+}
+
+// Nobody starts processes: there is no parent.
+QPMESH_MPI_ENTRY(Comm_get_parent, (MPI_Comm * parent)) {
+  return guarded("MPI_Comm_get_parent", [&] {
+    require_running();
+    *parent = MPI_COMM_NULL;
+  });
+}

@@ -1,0 +1,241 @@
+// The process: MPI's beginning and end, and what it tells of itself.
+#include "environment.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "bsend.hpp"
+#include "entry.hpp"
+#include "request.hpp"
+#include "unsupported.hpp"
+
+namespace qpmesh::mpi {
+
+Environment environment;
+Communicator* predefined_communicators[3] = {};
+
+namespace {
+
+std::thread::id main_thread;
+
+qpmesh_communicator* world_mesh_ = nullptr;
+
+// What a program of MPI expects where nobody says otherwise: it waits as long as its peers compute.
+std::vector<const char*> options_of(int thread_level) {
+  std::vector<const char*> options;
+  if (std::getenv("QPMESH_TIMEOUT_MS") == nullptr) options.push_back("QPMESH_TIMEOUT_MS=0");
+  if (thread_level == MPI_THREAD_MULTIPLE) options.push_back("QPMESH_THREADS=several");
+  options.push_back(nullptr);
+  return options;
+}
+
+Communicator* predefined(MPI_Comm handle, qpmesh_communicator* mesh, const char* name) {
+  auto* const own = new Communicator{mesh};
+  own->predefined = handle;
+  own->errhandler = default_errhandler();
+  own->name = name;
+  predefined_communicators[number_of(handle) - communicators_first] = own;
+  return own;
+}
+
+void init(int required, int* provided) {
+  require(environment.phase != Phase::running, MPI_ERR_OTHER, "MPI has been initialized before");
+  require(environment.phase == Phase::before_init, MPI_ERR_OTHER,
+          "MPI has been finalized, and cannot be initialized again");
+  require(required == MPI_THREAD_SINGLE || required == MPI_THREAD_FUNNELED ||
+              required == MPI_THREAD_SERIALIZED || required == MPI_THREAD_MULTIPLE,
+          MPI_ERR_ARG, required, " is no thread level");
+  check(qpmesh_init_with(options_of(required).data(), nullptr, &world_mesh_));
+  qpmesh_communicator* self = nullptr;
+  check(qpmesh_self(world_mesh_, &self));
+  predefined(MPI_COMM_WORLD, world_mesh_, "MPI_COMM_WORLD");
+  predefined(MPI_COMM_SELF, self, "MPI_COMM_SELF");
+  main_thread = std::this_thread::get_id();
+  environment.thread_level = required;
+  environment.phase = Phase::running;
+  if (provided != nullptr) *provided = required;
+}
+
+void finalize() {
+  require_running();
+  Communicator& self = *communicator_of(MPI_COMM_SELF);
+  self.attributes.clear(MPI_COMM_SELF);  // its functions may still call MPI
+  communicator_of(MPI_COMM_WORLD)->attributes.clear(MPI_COMM_WORLD);
+  finish_abandoned();
+  flush_buffers();
+  qpmesh_communicator* const world = std::exchange(world_mesh_, nullptr);
+  communicator_of(MPI_COMM_WORLD)->mesh = nullptr;
+  check(qpmesh_finalize(world));
+  environment.phase = Phase::after_finalize;
+  // The objects stay: a program may have requests on them.
+  std::ranges::fill(predefined_communicators, nullptr);
+}
+
+int store_text(std::string_view text, char* target, std::size_t size_max) {
+  const std::size_t length = std::min(text.size(), size_max - 1);
+  std::memcpy(target, text.data(), length);
+  target[length] = '\0';
+  return static_cast<int>(length);
+}
+
+}  // namespace
+
+void require_running() {
+  require(environment.phase != Phase::before_init, MPI_ERR_OTHER,
+          "MPI_Init has not been called: call it first");
+  require(environment.phase != Phase::after_finalize, MPI_ERR_OTHER,
+          "MPI has been finalized: nothing may be called any more");
+}
+
+qpmesh_communicator* world_mesh() noexcept { return world_mesh_; }
+
+int report_unsupported(const char* function) {
+  return report(nullptr, function,
+                {MPI_ERR_UNSUPPORTED_OPERATION, "qpmesh does not have it (docs/mpi.md)"});
+}
+const int unsupported_operation = MPI_ERR_UNSUPPORTED_OPERATION;
+const int tools_cannot_init = MPI_T_ERR_CANNOT_INIT;
+const int tools_not_initialized = MPI_T_ERR_NOT_INITIALIZED;
+
+void abort_job(int code, const char* text) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "%s\n", text);
+  std::fflush(stderr);
+  if (world_mesh_ != nullptr) {
+    qpmesh_abort(world_mesh_, text);
+    qpmesh_progress(world_mesh_);  // the news leaves before the process does
+  }
+  // A launcher ends the others when it sees an error: a code that ends in a zero byte would be none.
+  std::_Exit((code & 0xff) == 0 ? 1 : code & 0xff);
+}
+
+}  // namespace qpmesh::mpi
+
+using namespace qpmesh::mpi;
+
+QPMESH_MPI_ENTRY(Init, (int*, char***)) {
+  return guarded("MPI_Init", [] { init(MPI_THREAD_SINGLE, nullptr); });
+}
+
+QPMESH_MPI_ENTRY(Init_thread, (int*, char***, int required, int* provided)) {
+  return guarded("MPI_Init_thread", [&] { init(required, provided); });
+}
+
+QPMESH_MPI_ENTRY(Finalize, (void)) { return guarded("MPI_Finalize", finalize); }
+
+QPMESH_MPI_ENTRY(Initialized, (int* flag)) {
+  *flag = environment.phase != Phase::before_init;
+  return MPI_SUCCESS;
+}
+
+QPMESH_MPI_ENTRY(Finalized, (int* flag)) {
+  *flag = environment.phase == Phase::after_finalize;
+  return MPI_SUCCESS;
+}
+
+QPMESH_MPI_ENTRY(Abort, (MPI_Comm, int errorcode)) {
+  const Communicator* const world = communicator_of(MPI_COMM_WORLD);
+  std::string text = "qpmesh: MPI_Abort was called";
+  if (world != nullptr) text += " by rank " + std::to_string(world->rank);
+  abort_job(errorcode, (text + " with error code " + std::to_string(errorcode)).c_str());
+}
+
+QPMESH_MPI_ENTRY(Query_thread, (int* provided)) {
+  return guarded("MPI_Query_thread", [&] {
+    require_running();
+    *provided = environment.thread_level;
+  });
+}
+
+QPMESH_MPI_ENTRY(Is_thread_main, (int* flag)) {
+  return guarded("MPI_Is_thread_main", [&] {
+    require_running();
+    *flag = std::this_thread::get_id() == main_thread;
+  });
+}
+
+QPMESH_MPI_ENTRY(Get_version, (int* version, int* subversion)) {
+  *version = MPI_VERSION;
+  *subversion = MPI_SUBVERSION;
+  return MPI_SUCCESS;
+}
+
+QPMESH_MPI_ENTRY(Abi_get_version, (int* major, int* minor)) {
+  *major = MPI_ABI_VERSION;
+  *minor = MPI_ABI_SUBVERSION;
+  return MPI_SUCCESS;
+}
+
+QPMESH_MPI_ENTRY(Abi_get_info, (MPI_Info * info)) {
+  return guarded("MPI_Abi_get_info", [&] {
+    auto own = std::make_unique<Info>();
+    own->set("mpi_aint_size", std::to_string(sizeof(MPI_Aint)));
+    own->set("mpi_count_size", std::to_string(sizeof(MPI_Count)));
+    own->set("mpi_offset_size", std::to_string(sizeof(MPI_Offset)));
+    *info = reinterpret_cast<MPI_Info>(own.release());
+  });
+}
+
+// Nothing of the hardware is told.
+QPMESH_MPI_ENTRY(Get_hw_resource_info, (MPI_Info * info)) {
+  return guarded("MPI_Get_hw_resource_info", [&] { *info = reinterpret_cast<MPI_Info>(new Info); });
+}
+
+QPMESH_MPI_ENTRY(Get_library_version, (char* version, int* length)) {
+  *length = store_text("qpmesh " QPMESH_VERSION, version, MPI_MAX_LIBRARY_VERSION_STRING);
+  return MPI_SUCCESS;
+}
+
+QPMESH_MPI_ENTRY(Get_processor_name, (char* name, int* length)) {
+  return guarded("MPI_Get_processor_name", [&] {
+    std::array<char, MPI_MAX_PROCESSOR_NAME> host{};
+    require(::gethostname(host.data(), host.size() - 1) == 0, MPI_ERR_OTHER,
+            "this host's name cannot be read: ", std::strerror(errno));
+    *length = store_text(host.data(), name, MPI_MAX_PROCESSOR_NAME);
+  });
+}
+
+QPMESH_MPI_ENTRY(Pcontrol, (const int, ...)) { return MPI_SUCCESS; }
+
+QPMESH_MPI_ENTRY_OF(double, Wtime, (void)) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+QPMESH_MPI_ENTRY_OF(double, Wtick, (void)) {
+  using Period = std::chrono::steady_clock::period;
+  return static_cast<double>(Period::num) / static_cast<double>(Period::den);
+}
+
+QPMESH_MPI_ENTRY(Alloc_mem, (MPI_Aint size, MPI_Info, void* baseptr)) {
+  return guarded("MPI_Alloc_mem", [&] {
+    require_running();
+    require(size >= 0, MPI_ERR_ARG, size, " bytes are asked for");
+    check(qpmesh_allocate_here(world_mesh_, static_cast<std::size_t>(size),
+                               static_cast<void**>(baseptr)));
+  });
+}
+
+QPMESH_MPI_ENTRY(Free_mem, (void* base)) {
+  return guarded("MPI_Free_mem", [&] {
+    require_running();
+    check(qpmesh_free(world_mesh_, base));
+  });
+}
+
+QPMESH_MPI_ENTRY_OF(MPI_Aint, Aint_add, (MPI_Aint base, MPI_Aint displacement)) {
+  return base + displacement;
+}
+QPMESH_MPI_ENTRY_OF(MPI_Aint, Aint_diff, (MPI_Aint address, MPI_Aint other)) {
+  return address - other;
+}

@@ -1,0 +1,106 @@
+// Requests: an operation of qpmesh in flight, or what stands for one, with what is left to be done
+// at its end.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "communicator.hpp"
+#include "counted.hpp"
+#include "mpi.h"
+#include "operation.hpp"
+#include "qpmesh/qpmesh.h"
+#include "staging.hpp"
+
+namespace qpmesh::mpi {
+
+// A generalized request's functions.
+struct Generalized {
+  MPI_Grequest_query_function* query;
+  MPI_Grequest_free_function* free;
+  MPI_Grequest_cancel_function* cancel;
+  void* extra_state;
+  bool complete = false;
+};
+
+// What a request has where the usual one does not need it.
+struct RequestExtra {
+  Staging staging{};
+  std::unique_ptr<Reduction> reduction{};
+  std::function<void(struct Request&)> start{};  // of a persistent one: begins it
+  qpmesh_communicator* own_mesh = nullptr;       // of a persistent collective
+  std::unique_ptr<Generalized> generalized{};
+
+  RequestExtra() = default;
+  RequestExtra(const RequestExtra&) = delete;
+  RequestExtra& operator=(const RequestExtra&) = delete;
+  ~RequestExtra() { qpmesh_communicator_free(own_mesh); }
+};
+
+struct Request {
+  enum class Kind : std::uint8_t { send, receive, collective, generalized };
+
+  Request(Communicator* of, Kind own_kind) noexcept : communicator{of}, kind{own_kind} {}
+  Request(const Request&) = delete;
+  Request& operator=(const Request&) = delete;
+  ~Request();
+
+  RequestExtra& need_extra() {
+    if (extra == nullptr) extra = std::make_unique<RequestExtra>();
+    return *extra;
+  }
+  MPI_Request handle() noexcept { return reinterpret_cast<MPI_Request>(this); }
+  bool persistent() const noexcept { return extra != nullptr && extra->start; }
+
+  Reference<Communicator> communicator;
+  qpmesh_request* operation = nullptr;  // null: it has ended when it began
+  std::unique_ptr<RequestExtra> extra{};
+  std::size_t capacity_bytes = 0;  // of a receive
+  qpmesh_status got = none;        // what came, when it has ended
+  Kind kind;
+  bool active = true;      // a persistent one is not, before its start and after its end
+  bool ended = false;      // its end was seen
+  bool cancelled = false;  // a receive was taken back
+
+  static constexpr qpmesh_status none{QPMESH_NO_RANK, QPMESH_ANY_TAG, 0};
+
+  // From memory of requests that this thread freed.
+  static void* operator new(std::size_t bytes);
+  static void operator delete(void* memory) noexcept;
+};
+
+[[noreturn]] void fail_without_request(MPI_Request handle);
+inline bool is_null(MPI_Request handle) noexcept { return handle == MPI_REQUEST_NULL; }
+// Of a handle that is not null. Failure{MPI_ERR_REQUEST} where it cannot be one.
+inline Request& request_of(MPI_Request handle) {
+  if (is_predefined(handle)) fail_without_request(handle);
+  return *reinterpret_cast<Request*>(handle);
+}
+
+// ---- statuses ----
+
+// Source and tag as MPI has them; bytes lie in the internal part.
+void set_status(MPI_Status* status, int source, int tag, std::size_t bytes, bool cancelled) noexcept;
+inline void set_status(MPI_Status* status, const qpmesh_status& got) noexcept {
+  if (status == MPI_STATUS_IGNORE) return;
+  set_status(status, got.source == QPMESH_NO_RANK ? MPI_PROC_NULL : got.source,
+             got.tag == QPMESH_ANY_TAG ? MPI_ANY_TAG : got.tag, got.bytes, false);
+}
+// Of what is no receive, or not in flight.
+void set_empty_status(MPI_Status* status) noexcept;
+std::size_t bytes_of(const MPI_Status& status) noexcept;
+void set_bytes(MPI_Status& status, std::size_t bytes) noexcept;
+
+// How a receive ended: Failure{MPI_ERR_TRUNCATE} where the message was longer. The status is set.
+[[noreturn]] void fail_truncated(const qpmesh_status& got, std::size_t capacity_bytes);
+inline void check_received(const qpmesh_status& got, std::size_t capacity_bytes) {
+  if (got.bytes > capacity_bytes) [[unlikely]]
+    fail_truncated(got, capacity_bytes);
+}
+
+// At the end of MPI: what was freed in flight, and has work left at its end, comes to it.
+void finish_abandoned();
+
+}  // namespace qpmesh::mpi

@@ -1,0 +1,686 @@
+// Requests: waited for, tested, started, cancelled, freed; statuses.
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "entry.hpp"
+#include "environment.hpp"
+#include "request.hpp"
+
+namespace qpmesh::mpi {
+namespace {
+
+// Memory of requests that this thread freed.
+class FreeRequests {
+ public:
+  void* take(std::size_t bytes) {
+    if (first_ == nullptr) return ::operator new(bytes);
+    --count_;
+    return std::exchange(first_, first_->next);
+  }
+  void give(void* memory) noexcept {
+    if (count_ == count_max) return ::operator delete(memory);
+    ++count_;
+    first_ = ::new (memory) Free{first_};
+  }
+  FreeRequests() = default;
+  FreeRequests(const FreeRequests&) = delete;
+  FreeRequests& operator=(const FreeRequests&) = delete;
+  ~FreeRequests() {
+    while (first_ != nullptr) ::operator delete(std::exchange(first_, first_->next));
+    count_ = count_max;  // what is freed later, when the thread ends, is not kept
+  }
+
+ private:
+  struct Free {
+    Free* next;
+  };
+  static constexpr int count_max = 1024;
+
+  Free* first_ = nullptr;
+  int count_ = 0;
+};
+thread_local FreeRequests free_requests;
+
+// ---- one request ----
+
+// One look, or until its end. False: it goes on.
+bool look(Request& request, bool wait) {
+  if (request.ended) return true;
+  if (request.kind == Request::Kind::generalized) {
+    const bool& complete = request.extra->generalized->complete;
+    while (!complete && wait) {  // another call of the program's ends it, in another thread
+      qpmesh_progress(world_mesh());
+      std::this_thread::yield();
+    }
+    if (!complete) qpmesh_progress(world_mesh());
+    request.ended = complete;
+    return complete;
+  }
+  if (request.operation != nullptr) {
+    int done = 1;
+    check(wait ? qpmesh_wait(request.operation, &request.got)
+               : qpmesh_test(request.operation, &done, &request.got));
+    if (done == 0) return false;
+  }
+  request.ended = true;
+  if (request.extra != nullptr && !request.cancelled) {
+    const bool receives = request.kind == Request::Kind::receive;
+    request.extra->staging.end(receives ? request.got.bytes : SIZE_MAX);
+  }
+  return true;
+}
+
+// Of one that has ended. Fails where it did.
+void tell(Request& request, MPI_Status* status) {
+  switch (request.kind) {
+    case Request::Kind::receive:
+      if (request.cancelled) return set_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0, true);
+      set_status(status, request.got);
+      check_received(request.got, request.capacity_bytes);
+      return;
+    case Request::Kind::generalized: {
+      MPI_Status own{};
+      set_empty_status(&own);
+      const Generalized& functions = *request.extra->generalized;
+      const int code = functions.query(functions.extra_state, &own);
+      if (status != MPI_STATUS_IGNORE) {
+        own.MPI_ERROR = status->MPI_ERROR;
+        *status = own;
+      }
+      require(code == MPI_SUCCESS, code, "the query function of a generalized request failed");
+      return;
+    }
+    case Request::Kind::send:
+    case Request::Kind::collective: break;
+  }
+  set_empty_status(status);
+}
+
+// The handle is of no use any more: of a persistent one until it is started again.
+void conclude(MPI_Request& handle) {
+  Request& request = request_of(handle);
+  if (request.persistent()) {
+    qpmesh_request_free(std::exchange(request.operation, nullptr));
+    request.active = false;
+    return;
+  }
+  handle = MPI_REQUEST_NULL;
+  int code = MPI_SUCCESS;
+  if (request.kind == Request::Kind::generalized) {
+    const Generalized& functions = *request.extra->generalized;
+    code = functions.free(functions.extra_state);
+  }
+  delete &request;
+  require(code == MPI_SUCCESS, code, "the free function of a generalized request failed");
+}
+
+bool is_active(MPI_Request handle) { return !is_null(handle) && request_of(handle).active; }
+
+// Is told of errors after its request is gone.
+thread_local Reference<Communicator> of_failed;
+
+// Its end, if it has come, or when it comes.
+bool complete(MPI_Request& handle, bool wait, MPI_Status* status) {
+  if (!is_active(handle)) {
+    set_empty_status(status);
+    return true;
+  }
+  Request& request = request_of(handle);
+  try {
+    if (!look(request, wait)) return false;
+    tell(request, status);
+  } catch (...) {
+    of_failed = request.communicator;
+    conclude(handle);
+    throw;
+  }
+  conclude(handle);
+  return true;
+}
+
+// ---- requests that were freed in flight ----
+
+std::mutex abandoned_mutex;
+std::vector<Request*> abandoned;
+
+void reap(bool wait) {
+  const std::lock_guard lock{abandoned_mutex};
+  std::erase_if(abandoned, [&](Request* request) {
+    try {
+      if (!look(*request, wait && request->kind != Request::Kind::generalized)) return false;
+    } catch (const Failure&) {  // nobody asks for it
+    }
+    if (request->kind == Request::Kind::generalized && request->ended) {
+      const Generalized& functions = *request->extra->generalized;
+      functions.free(functions.extra_state);
+    }
+    delete request;
+    return true;
+  });
+}
+
+void reap() {
+  if (!abandoned.empty()) [[unlikely]]
+    reap(false);
+}
+
+void free_request(MPI_Request& handle) {
+  Request& request = request_of(handle);
+  handle = MPI_REQUEST_NULL;
+  if (!request.active || (request.operation == nullptr && request.extra == nullptr)) {
+    delete &request;
+  } else if (request.extra == nullptr) {
+    qpmesh_detach(std::exchange(request.operation, nullptr));
+    delete &request;
+  } else {
+    const std::lock_guard lock{abandoned_mutex};
+    abandoned.push_back(&request);
+  }
+}
+
+// ---- several ----
+
+std::span<MPI_Request> list(int count, MPI_Request* requests) {
+  require(count >= 0, MPI_ERR_COUNT, "a count of ", count);
+  require(requests != nullptr || count == 0, MPI_ERR_REQUEST, "the list is null");
+  return {requests, static_cast<std::size_t>(count)};
+}
+
+// The communicator of the first one that has one: its error handler hears of errors.
+Reference<Communicator> communicator_of(int count, const MPI_Request* requests) {
+  for (int i = 0; requests != nullptr && i < count; ++i) {
+    if (!is_predefined(requests[i]) && request_of(requests[i]).communicator)
+      return request_of(requests[i]).communicator;
+  }
+  return {};
+}
+
+template <class Body>
+int on_requests(const char* function, int count, MPI_Request* requests, Body&& body) {
+  const Reference<Communicator> where = communicator_of(count, requests);
+  return guarded(function, where.get(), [&] {
+    reap();
+    std::forward<Body>(body)(list(count, requests));
+  });
+}
+
+// The errors of several calls: all of them are made, then the first is told, and each in its
+// status.
+class Errors {
+ public:
+  template <class Call>
+  void collect(MPI_Status* status, Call&& call) {
+    try {
+      std::forward<Call>(call)();
+      codes_.emplace_back(status, MPI_SUCCESS);
+    } catch (const Failure& failure) {
+      codes_.emplace_back(status, failure.code);
+      if (!first_) first_ = failure;
+    }
+  }
+  void tell() const {
+    if (!first_) return;
+    for (const auto& [status, code] : codes_)
+      if (status != MPI_STATUS_IGNORE) status->MPI_ERROR = code;
+    throw Failure{MPI_ERR_IN_STATUS, first_->text};
+  }
+
+ private:
+  std::vector<std::pair<MPI_Status*, int>> codes_;
+  std::optional<Failure> first_;
+};
+
+MPI_Status* at(MPI_Status* statuses, std::size_t index) {
+  return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : statuses + index;
+}
+
+// All of these, which have ended or are waited for.
+void complete_all(std::span<MPI_Request> requests, MPI_Status* statuses) {
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    try {
+      complete(requests[i], true, at(statuses, i));
+    } catch (const Failure&) {
+      Errors errors;
+      for (std::size_t before = 0; before < i; ++before)
+        errors.collect(at(statuses, before), [] {});
+      errors.collect(at(statuses, i), [] { throw; });
+      for (++i; i < requests.size(); ++i)
+        errors.collect(at(statuses, i), [&] { complete(requests[i], true, at(statuses, i)); });
+      errors.tell();
+    }
+  }
+}
+
+constexpr std::size_t nobody = SIZE_MAX;
+
+// What qpmesh waits for of a list: its requests, with null for what is not in flight.
+struct InFlight {
+  explicit InFlight(std::span<MPI_Request> requests) {
+    operations.assign(requests.size(), nullptr);
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      if (!is_active(requests[i])) continue;
+      any_active = true;
+      Request& request = request_of(requests[i]);
+      if (request.kind == Request::Kind::generalized) {
+        if (request.extra->generalized->complete) add_ended(i);
+        else generalized = true;
+      } else if (request.ended || request.operation == nullptr) {
+        add_ended(i);
+      } else {
+        operations[i] = request.operation;
+      }
+    }
+  }
+  void add_ended(std::size_t index) { first_ended = std::min(first_ended, index); }
+
+  static thread_local std::vector<qpmesh_request*> operations;
+  bool any_active = false;
+  bool generalized = false;  // some are, and have not ended
+  std::size_t first_ended = nobody;
+};
+thread_local std::vector<qpmesh_request*> InFlight::operations;
+
+// One that has ended, or nobody: none is active; without waiting also: none has ended.
+std::size_t any(std::span<MPI_Request> requests, bool wait, bool& any_active) {
+  while (true) {
+    const InFlight in_flight{requests};
+    any_active = in_flight.any_active;
+    if (in_flight.first_ended != nobody || !any_active) return in_flight.first_ended;
+    std::size_t index = requests.size();
+    if (wait && !in_flight.generalized)
+      check(qpmesh_wait_any(InFlight::operations.data(), requests.size(), &index));
+    else check(qpmesh_test_any(InFlight::operations.data(), requests.size(), &index));
+    if (index < requests.size()) return index;
+    if (!wait) return nobody;
+    std::this_thread::yield();
+  }
+}
+
+void store_any(std::span<MPI_Request> requests, std::size_t found, int* index, MPI_Status* status) {
+  if (found == nobody) {
+    *index = MPI_UNDEFINED;
+    return set_empty_status(status);
+  }
+  *index = static_cast<int>(found);
+  complete(requests[found], true, status);
+}
+
+// All that have ended, into indexes and statuses; *count is MPI_UNDEFINED where none is active.
+void some(std::span<MPI_Request> requests, bool wait, int* count, int* indexes,
+          MPI_Status* statuses) {
+  bool any_active = false;
+  const std::size_t first = any(requests, wait, any_active);
+  *count = any_active ? 0 : MPI_UNDEFINED;
+  if (first == nobody) return;
+  Errors errors;
+  const auto add = [&](std::size_t index) {
+    MPI_Status* const status = at(statuses, static_cast<std::size_t>(*count));
+    indexes[(*count)++] = static_cast<int>(index);
+    errors.collect(status, [&] { complete(requests[index], true, status); });
+  };
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (!is_active(requests[i])) continue;
+    bool ended = i == first;
+    if (!ended) {
+      try {
+        ended = look(request_of(requests[i]), false);
+      } catch (const Failure&) {
+        ended = true;  // it stays told
+      }
+    }
+    if (ended) add(i);
+  }
+  errors.tell();
+}
+
+void start(MPI_Request handle) {
+  require(!is_null(handle), MPI_ERR_REQUEST, "the request is MPI_REQUEST_NULL");
+  Request& request = request_of(handle);
+  require(request.persistent(), MPI_ERR_REQUEST,
+          "the request is not persistent: it was started when it was made");
+  require(!request.active, MPI_ERR_REQUEST, "the request is active: wait for it first");
+  request.ended = false;
+  request.cancelled = false;
+  request.got = Request::none;
+  request.extra->start(request);
+  request.active = true;
+}
+
+// As complete, and the request stays.
+bool status_of(MPI_Request handle, MPI_Status* status) {
+  if (!is_active(handle)) {
+    set_empty_status(status);
+    return true;
+  }
+  if (!look(request_of(handle), false)) return false;
+  tell(request_of(handle), status);
+  return true;
+}
+
+// ---- statuses ----
+
+// Where a status has what is ours.
+struct Internal {
+  std::uint64_t bytes;
+  int cancelled;
+};
+
+Internal internal_of(const MPI_Status& status) noexcept {
+  Internal own{};
+  std::memcpy(&own.bytes, status.MPI_internal, sizeof own.bytes);
+  own.cancelled = status.MPI_internal[2];
+  return own;
+}
+
+template <class Count>
+Count narrowed(MPI_Count count) noexcept {
+  return count > std::numeric_limits<Count>::max() ? Count{MPI_UNDEFINED}
+                                                   : static_cast<Count>(count);
+}
+
+template <class Count>
+void get_count(const MPI_Status* status, MPI_Datatype type, Count* count) {
+  *count = narrowed<Count>(
+      count_in(static_cast<MPI_Count>(bytes_of(*status)), committed_type(type)));
+}
+
+template <class Count>
+void get_elements(const MPI_Status* status, MPI_Datatype type, Count* count) {
+  *count = narrowed<Count>(
+      basics_in(static_cast<MPI_Count>(bytes_of(*status)), committed_type(type)));
+}
+
+void set_elements(MPI_Status* status, MPI_Datatype type, MPI_Count count) {
+  require(count >= 0, MPI_ERR_COUNT, "a count of ", count);
+  set_bytes(*status, static_cast<std::size_t>(bytes_of_basics(count, committed_type(type))));
+}
+
+}  // namespace
+
+Request::~Request() { qpmesh_request_free(operation); }
+void* Request::operator new(std::size_t bytes) { return free_requests.take(bytes); }
+void Request::operator delete(void* memory) noexcept { free_requests.give(memory); }
+
+void fail_without_request(MPI_Request handle) {
+  require_running();
+  require(!is_null(handle), MPI_ERR_REQUEST, "the request is MPI_REQUEST_NULL");
+  fail(MPI_ERR_REQUEST, "the handle ", handle, " is no request");
+}
+
+void set_status(MPI_Status* status, int source, int tag, std::size_t bytes,
+                bool cancelled) noexcept {
+  if (status == MPI_STATUS_IGNORE) return;
+  status->MPI_SOURCE = source;
+  status->MPI_TAG = tag;
+  set_bytes(*status, bytes);
+  status->MPI_internal[2] = cancelled;
+}
+
+void set_empty_status(MPI_Status* status) noexcept {
+  if (status == MPI_STATUS_IGNORE) return;
+  set_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0, false);
+}
+
+std::size_t bytes_of(const MPI_Status& status) noexcept { return internal_of(status).bytes; }
+
+void set_bytes(MPI_Status& status, std::size_t bytes) noexcept {
+  const std::uint64_t own = bytes;
+  std::memcpy(status.MPI_internal, &own, sizeof own);
+}
+
+void fail_truncated(const qpmesh_status& got, std::size_t capacity_bytes) {
+  fail(MPI_ERR_TRUNCATE, "the message from rank ", got.source, " with tag ", got.tag, " has ",
+       got.bytes, " bytes, and the receive ", capacity_bytes);
+}
+
+void finish_abandoned() {
+  if (!abandoned.empty()) reap(true);
+}
+
+}  // namespace qpmesh::mpi
+
+using namespace qpmesh::mpi;
+
+QPMESH_MPI_ENTRY(Wait, (MPI_Request * request, MPI_Status* status)) {
+  Communicator* const where =
+      is_predefined(*request) ? nullptr : request_of(*request).communicator.get();
+  return guarded("MPI_Wait", where, [&] {
+    reap();
+    complete(*request, true, status);
+  });
+}
+
+QPMESH_MPI_ENTRY(Test, (MPI_Request * request, int* flag, MPI_Status* status)) {
+  Communicator* const where =
+      is_predefined(*request) ? nullptr : request_of(*request).communicator.get();
+  return guarded("MPI_Test", where, [&] {
+    reap();
+    *flag = 1;
+    *flag = complete(*request, false, status);
+  });
+}
+
+QPMESH_MPI_ENTRY(Waitall, (int count, MPI_Request requests[], MPI_Status statuses[])) {
+  return on_requests("MPI_Waitall", count, requests,
+                     [&](std::span<MPI_Request> all) { complete_all(all, statuses); });
+}
+
+QPMESH_MPI_ENTRY(Waitany, (int count, MPI_Request requests[], int* index, MPI_Status* status)) {
+  return on_requests("MPI_Waitany", count, requests, [&](std::span<MPI_Request> all) {
+    bool any_active = false;
+    store_any(all, any(all, true, any_active), index, status);
+  });
+}
+
+QPMESH_MPI_ENTRY(Waitsome, (int count, MPI_Request requests[], int* ended_count, int indexes[],
+                            MPI_Status statuses[])) {
+  return on_requests("MPI_Waitsome", count, requests, [&](std::span<MPI_Request> all) {
+    some(all, true, ended_count, indexes, statuses);
+  });
+}
+
+QPMESH_MPI_ENTRY(Testall, (int count, MPI_Request requests[], int* flag, MPI_Status statuses[])) {
+  return on_requests("MPI_Testall", count, requests, [&](std::span<MPI_Request> all) {
+    const InFlight in_flight{all};
+    *flag = 0;
+    if (in_flight.generalized) {
+      qpmesh_progress(world_mesh());
+      return;
+    }
+    check(qpmesh_test_all(InFlight::operations.data(), all.size(), flag));
+    if (*flag != 0) complete_all(all, statuses);
+  });
+}
+
+QPMESH_MPI_ENTRY(Testany, (int count, MPI_Request requests[], int* index, int* flag,
+                           MPI_Status* status)) {
+  return on_requests("MPI_Testany", count, requests, [&](std::span<MPI_Request> all) {
+    bool any_active = false;
+    const std::size_t found = any(all, false, any_active);
+    *flag = found != nobody || !any_active;
+    if (*flag != 0) store_any(all, found, index, status);
+    else *index = MPI_UNDEFINED;
+  });
+}
+
+QPMESH_MPI_ENTRY(Testsome, (int count, MPI_Request requests[], int* ended_count, int indexes[],
+                            MPI_Status statuses[])) {
+  return on_requests("MPI_Testsome", count, requests, [&](std::span<MPI_Request> all) {
+    some(all, false, ended_count, indexes, statuses);
+  });
+}
+
+QPMESH_MPI_ENTRY(Start, (MPI_Request * request)) {
+  Communicator* const where =
+      is_predefined(*request) ? nullptr : request_of(*request).communicator.get();
+  return guarded("MPI_Start", where, [&] { start(*request); });
+}
+
+QPMESH_MPI_ENTRY(Startall, (int count, MPI_Request requests[])) {
+  return on_requests("MPI_Startall", count, requests, [](std::span<MPI_Request> all) {
+    for (const MPI_Request request : all) start(request);
+  });
+}
+
+QPMESH_MPI_ENTRY(Cancel, (MPI_Request * request)) {
+  return on_requests("MPI_Cancel", 1, request, [](std::span<MPI_Request> one) {
+    Request& own = request_of(one[0]);
+    if (own.kind == Request::Kind::generalized) {
+      const Generalized& functions = *own.extra->generalized;
+      const int code = functions.cancel(functions.extra_state, functions.complete);
+      require(code == MPI_SUCCESS, code, "the cancel function of a generalized request failed");
+    }
+    require(own.kind != Request::Kind::collective, MPI_ERR_REQUEST,
+            "a collective cannot be cancelled");
+    // Sends are not taken back: they end as they would.
+    if (own.kind != Request::Kind::receive || !own.active || own.ended) return;
+    if (own.operation == nullptr) return;
+    int taken_back = 0;
+    check(qpmesh_cancel(own.operation, &taken_back));
+    own.cancelled = own.ended = taken_back != 0;
+  });
+}
+
+QPMESH_MPI_ENTRY(Request_free, (MPI_Request * request)) {
+  return on_requests("MPI_Request_free", 1, request,
+                     [](std::span<MPI_Request> one) { free_request(one[0]); });
+}
+
+QPMESH_MPI_ENTRY(Request_get_status, (MPI_Request request, int* flag, MPI_Status* status)) {
+  return on_requests("MPI_Request_get_status", 1, &request, [&](std::span<MPI_Request> one) {
+    *flag = 1;
+    *flag = status_of(one[0], status);
+  });
+}
+
+QPMESH_MPI_ENTRY(Request_get_status_all,
+                 (int count, MPI_Request requests[], int* flag, MPI_Status statuses[])) {
+  return on_requests(
+      "MPI_Request_get_status_all", count, requests, [&](std::span<MPI_Request> all) {
+        *flag = 1;
+        for (const MPI_Request request : all)
+          if (is_active(request) && !look(request_of(request), false)) *flag = 0;
+        if (*flag == 0) return;
+        Errors errors;
+        for (std::size_t i = 0; i < all.size(); ++i)
+          errors.collect(at(statuses, i), [&] { status_of(all[i], at(statuses, i)); });
+        errors.tell();
+      });
+}
+
+QPMESH_MPI_ENTRY(Request_get_status_any, (int count, MPI_Request requests[], int* index, int* flag,
+                                          MPI_Status* status)) {
+  return on_requests(
+      "MPI_Request_get_status_any", count, requests, [&](std::span<MPI_Request> all) {
+        *index = MPI_UNDEFINED;
+        *flag = std::ranges::none_of(all, is_active);
+        if (*flag != 0) return set_empty_status(status);
+        for (std::size_t i = 0; i < all.size(); ++i) {
+          if (!is_active(all[i]) || !status_of(all[i], status)) continue;
+          *index = static_cast<int>(i);
+          *flag = 1;
+          return;
+        }
+      });
+}
+
+QPMESH_MPI_ENTRY(Request_get_status_some, (int count, MPI_Request requests[], int* ended_count,
+                                           int indexes[], MPI_Status statuses[])) {
+  return on_requests(
+      "MPI_Request_get_status_some", count, requests, [&](std::span<MPI_Request> all) {
+        *ended_count = std::ranges::none_of(all, is_active) ? MPI_UNDEFINED : 0;
+        Errors errors;
+        for (std::size_t i = 0; i < all.size(); ++i) {
+          if (!is_active(all[i]) || !look(request_of(all[i]), false)) continue;
+          MPI_Status* const status = at(statuses, static_cast<std::size_t>(*ended_count));
+          indexes[(*ended_count)++] = static_cast<int>(i);
+          errors.collect(status, [&] { status_of(all[i], status); });
+        }
+        errors.tell();
+      });
+}
+
+QPMESH_MPI_ENTRY(Grequest_start,
+                 (MPI_Grequest_query_function * query, MPI_Grequest_free_function* free,
+                  MPI_Grequest_cancel_function* cancel, void* extra_state, MPI_Request* request)) {
+  return guarded("MPI_Grequest_start", [&] {
+    require_running();
+    auto own = std::make_unique<Request>(communicator_of(MPI_COMM_SELF),
+                                         Request::Kind::generalized);
+    own->need_extra().generalized =
+        std::make_unique<Generalized>(Generalized{query, free, cancel, extra_state});
+    *request = own.release()->handle();
+  });
+}
+
+QPMESH_MPI_ENTRY(Grequest_complete, (MPI_Request request)) {
+  return guarded("MPI_Grequest_complete", [&] {
+    Request& own = request_of(request);
+    require(own.kind == Request::Kind::generalized, MPI_ERR_REQUEST,
+            "the request is no generalized one");
+    own.extra->generalized->complete = true;
+    reap();
+  });
+}
+
+QPMESH_MPI_ENTRY(Test_cancelled, (const MPI_Status* status, int* flag)) {
+  *flag = internal_of(*status).cancelled;
+  return MPI_SUCCESS;
+}
+
+QPMESH_MPI_ENTRY(Status_set_cancelled, (MPI_Status * status, int flag)) {
+  status->MPI_internal[2] = flag != 0;
+  return MPI_SUCCESS;
+}
+
+QPMESH_MPI_ENTRY(Status_get_error, (const MPI_Status* status, int* error)) {
+  *error = status->MPI_ERROR;
+  return MPI_SUCCESS;
+}
+QPMESH_MPI_ENTRY(Status_get_source, (const MPI_Status* status, int* source)) {
+  *source = status->MPI_SOURCE;
+  return MPI_SUCCESS;
+}
+QPMESH_MPI_ENTRY(Status_get_tag, (const MPI_Status* status, int* tag)) {
+  *tag = status->MPI_TAG;
+  return MPI_SUCCESS;
+}
+QPMESH_MPI_ENTRY(Status_set_error, (MPI_Status * status, int error)) {
+  status->MPI_ERROR = error;
+  return MPI_SUCCESS;
+}
+QPMESH_MPI_ENTRY(Status_set_source, (MPI_Status * status, int source)) {
+  status->MPI_SOURCE = source;
+  return MPI_SUCCESS;
+}
+QPMESH_MPI_ENTRY(Status_set_tag, (MPI_Status * status, int tag)) {
+  status->MPI_TAG = tag;
+  return MPI_SUCCESS;
+}
+
+QPMESH_MPI_ENTRY(Status_c2f, (const MPI_Status* status, MPI_Fint* fortran)) {
+  std::memcpy(fortran, status, sizeof *status);
+  return MPI_SUCCESS;
+}
+QPMESH_MPI_ENTRY(Status_f2c, (const MPI_Fint* fortran, MPI_Status* status)) {
+  std::memcpy(status, fortran, sizeof *status);
+  return MPI_SUCCESS;
+}
+
+QPMESH_MPI_ENTRY(Get_elements_x,
+                 (const MPI_Status* status, MPI_Datatype datatype, MPI_Count* count)) {
+  return guarded("MPI_Get_elements_x", [&] { get_elements(status, datatype, count); });
+}
+QPMESH_MPI_ENTRY(Status_set_elements_x,
+                 (MPI_Status * status, MPI_Datatype datatype, MPI_Count count)) {
+  return guarded("MPI_Status_set_elements_x", [&] { set_elements(status, datatype, count); });
+}
+
+#define QPMESH_MPI_ENTRIES "requests.inc"
+#include "counted_entries.hpp"
