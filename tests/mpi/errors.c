@@ -1,0 +1,199 @@
+// What is wrong returns the class of its error where errors return, calls the handler where there
+// is one, and leaves the library as it was.
+#include "check.h"
+
+static int value, other;
+
+// A call and the class that it returns. Where the standard leaves some freedom, a second one is as
+// good.
+#define GIVES(error_class, ...) \
+  SAYS(#__VA_ARGS__ " gives " #error_class, class_of(__VA_ARGS__) == (error_class))
+#define GIVES_ANY(first, second, ...)                \
+  SAYS(#__VA_ARGS__ " gives " #first " or " #second, \
+       is_either(class_of(__VA_ARGS__), first, second))
+static int is_either(int error_class, int first, int second) {
+  return error_class == first || error_class == second;
+}
+
+static MPI_Comm comm;
+
+static void arguments_of_messages(void) {
+  MPI_Request request;
+  GIVES(MPI_ERR_COUNT, MPI_Send(&value, -1, MPI_INT, 0, 1, comm));
+  GIVES(MPI_ERR_RANK, MPI_Send(&value, 1, MPI_INT, size, 1, comm));
+  GIVES(MPI_ERR_RANK, MPI_Send(&value, 1, MPI_INT, MPI_ANY_SOURCE, 1, comm));
+  GIVES(MPI_ERR_RANK, MPI_Recv(&value, 1, MPI_INT, size, 1, comm, MPI_STATUS_IGNORE));
+  GIVES(MPI_ERR_RANK, MPI_Isend(&value, 1, MPI_INT, -99, 1, comm, &request));
+  GIVES(MPI_ERR_TAG, MPI_Send(&value, 1, MPI_INT, 0, -5, comm));
+  GIVES(MPI_ERR_TAG, MPI_Send(&value, 1, MPI_INT, 0, MPI_ANY_TAG, comm));
+  GIVES(MPI_ERR_TAG, MPI_Irecv(&value, 1, MPI_INT, 0, -5, comm, &request));
+  GIVES(MPI_ERR_TYPE, MPI_Send(&value, 1, MPI_DATATYPE_NULL, 0, 1, comm));
+  GIVES(MPI_ERR_TYPE, MPI_Recv(&value, 1, MPI_DATATYPE_NULL, 0, 1, comm, MPI_STATUS_IGNORE));
+  GIVES(MPI_ERR_COMM, MPI_Send(&value, 1, MPI_INT, 0, 1, MPI_COMM_NULL));
+  GIVES(MPI_ERR_COMM, MPI_Barrier(MPI_COMM_NULL));
+  GIVES(MPI_ERR_COMM, MPI_Comm_rank(MPI_COMM_NULL, &value));
+  int flag;
+  GIVES(MPI_ERR_RANK, MPI_Iprobe(size + 5, 1, comm, &flag, MPI_STATUS_IGNORE));
+  GIVES(MPI_ERR_COUNT,
+        MPI_Sendrecv(&value, -1, MPI_INT, 0, 1, &other, 1, MPI_INT, 0, 1, comm, MPI_STATUS_IGNORE));
+  MPI_Datatype raw;
+  MPI_Type_contiguous(2, MPI_INT, &raw);
+  int pair[2] = {0, 0};
+  GIVES(MPI_ERR_TYPE, MPI_Send(pair, 1, raw, MPI_PROC_NULL, 1, comm));  // not committed
+  MPI_Type_free(&raw);
+  if (!open_mpi) GIVES(MPI_ERR_BUFFER, MPI_Send(NULL, 1, MPI_INT, rank, 1, comm));
+}
+
+static void arguments_of_collectives(void) {
+  GIVES(MPI_ERR_COUNT, MPI_Bcast(&value, -1, MPI_INT, 0, comm));
+  GIVES(MPI_ERR_ROOT, MPI_Bcast(&value, 1, MPI_INT, size, comm));
+  GIVES(MPI_ERR_ROOT, MPI_Reduce(&value, &other, 1, MPI_INT, MPI_SUM, -7, comm));
+  GIVES(MPI_ERR_ROOT, MPI_Gather(&value, 1, MPI_INT, &other, 1, MPI_INT, size + 1, comm));
+  GIVES(MPI_ERR_TYPE, MPI_Bcast(&value, 1, MPI_DATATYPE_NULL, 0, comm));
+  GIVES(MPI_ERR_OP, MPI_Allreduce(&value, &other, 1, MPI_INT, MPI_OP_NULL, comm));
+  GIVES_ANY(MPI_ERR_OP, MPI_ERR_TYPE, MPI_Allreduce(&value, &other, 1, MPI_INT, MPI_MAXLOC, comm));
+  double real = 0, result = 0;
+  GIVES_ANY(MPI_ERR_OP, MPI_ERR_TYPE, MPI_Allreduce(&real, &result, 1, MPI_DOUBLE, MPI_BAND, comm));
+  if (!mpich) GIVES(MPI_ERR_COUNT, MPI_Allreduce(&value, &other, -3, MPI_INT, MPI_SUM, comm));
+  // Nothing of this has gone anywhere.
+  int sum = -1;
+  MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm);
+  SAYS("a communicator goes on after wrong arguments", sum == size * (size - 1) / 2);
+}
+
+static void arguments_of_the_rest(void) {
+  MPI_Group group, result;
+  MPI_Comm made = MPI_COMM_NULL;
+  MPI_Datatype type;
+  MPI_Comm_group(comm, &group);
+  const int twice[2] = {0, 0}, beyond[1] = {size};
+  if (!open_mpi && !mpich) GIVES(MPI_ERR_RANK, MPI_Group_incl(group, 2, twice, &result));
+  GIVES(MPI_ERR_RANK, MPI_Group_incl(group, 1, beyond, &result));
+  GIVES(MPI_ERR_GROUP, MPI_Group_size(MPI_GROUP_NULL, &value));
+  MPI_Group_free(&group);
+  GIVES_ANY(MPI_ERR_ARG, MPI_ERR_COMM, MPI_Comm_free(&(MPI_Comm){MPI_COMM_NULL}));
+  int lengths[2] = {size + 1, 1}, periods[2] = {0, 0}, odd[1] = {-3};
+  SAYS("a grid of more ranks than there are is an error",
+       MPI_Cart_create(comm, 2, lengths, periods, 0, &made) != MPI_SUCCESS);
+  GIVES_ANY(MPI_ERR_DIMS, MPI_ERR_ARG, MPI_Dims_create(4, 1, odd));
+  GIVES(MPI_ERR_TOPOLOGY, MPI_Cartdim_get(comm, &value));
+  GIVES(MPI_ERR_TYPE, MPI_Type_contiguous(2, MPI_DATATYPE_NULL, &type));
+  GIVES_ANY(MPI_ERR_COUNT, MPI_ERR_ARG, MPI_Type_contiguous(-2, MPI_INT, &type));
+  GIVES(MPI_ERR_TYPE, MPI_Type_free(&(MPI_Datatype){MPI_DATATYPE_NULL}));
+  GIVES_ANY(MPI_ERR_TYPE, MPI_ERR_ARG, MPI_Type_free(&(MPI_Datatype){MPI_INT}));
+  GIVES_ANY(MPI_ERR_OP, MPI_ERR_ARG, MPI_Op_free(&(MPI_Op){MPI_SUM}));
+  if (!open_mpi)
+    GIVES_ANY(MPI_ERR_KEYVAL, MPI_ERR_ARG, MPI_Comm_set_attr(comm, MPI_KEYVAL_INVALID, &value));
+  GIVES_ANY(MPI_ERR_REQUEST, MPI_ERR_ARG, MPI_Start(&(MPI_Request){MPI_REQUEST_NULL}));
+  GIVES_ANY(MPI_ERR_REQUEST, MPI_ERR_ARG, MPI_Cancel(&(MPI_Request){MPI_REQUEST_NULL}));
+  GIVES_ANY(MPI_ERR_REQUEST, MPI_ERR_ARG, MPI_Request_free(&(MPI_Request){MPI_REQUEST_NULL}));
+  MPI_Info info;
+  MPI_Info_create(&info);
+  GIVES(MPI_ERR_INFO_NOKEY, MPI_Info_delete(info, "nothing"));
+  MPI_Info_free(&info);
+  if (!open_mpi)
+    GIVES(MPI_ERR_TOPOLOGY, MPI_Neighbor_allgather(&value, 1, MPI_INT, &other, 1, MPI_INT, comm));
+}
+
+static int handled, class_seen;
+static MPI_Comm comm_seen;
+static void handler(MPI_Comm* where, int* code, ...) {
+  ++handled;
+  comm_seen = *where;
+  class_seen = class_of(*code);
+}
+
+static void handlers(void) {
+  MPI_Errhandler mine, got;
+  MPI_Comm with, copy;
+  MPI_Comm_dup(MPI_COMM_WORLD, &with);
+  MPI_Comm_get_errhandler(MPI_COMM_WORLD, &got);
+  SAYS("the world's errors are fatal where nobody said otherwise",
+       got == MPI_ERRORS_RETURN);  // begin() of this program did
+  MPI_Comm_create_errhandler(handler, &mine);
+  MPI_Comm_set_errhandler(with, mine);
+  const MPI_Errhandler kept = mine;
+  MPI_Comm_get_errhandler(with, &got);
+  SAYS("a communicator tells its handler", got == kept);
+  MPI_Errhandler_free(&got);
+  MPI_Errhandler_free(&mine);
+  SAYS("a freed handler is null", mine == MPI_ERRHANDLER_NULL);
+  const int code = MPI_Send(&value, 1, MPI_INT, size + 3, 1, with);
+  SAYS("a handler is called with communicator and code, also when its handle is freed",
+       handled == 1 && comm_seen == with && class_seen == MPI_ERR_RANK);
+  SAYS("and the call returns the code", class_of(code) == MPI_ERR_RANK);
+  MPI_Comm_dup(with, &copy);
+  MPI_Send(&value, 1, MPI_INT, size + 3, 1, copy);
+  SAYS("a duplicate inherits the handler", handled == 2 && comm_seen == copy);
+  MPI_Comm_call_errhandler(with, MPI_ERR_TOPOLOGY);
+  SAYS("Comm_call_errhandler calls it", handled == 3 && class_seen == MPI_ERR_TOPOLOGY);
+  MPI_Comm_free(&copy);
+  MPI_Comm_free(&with);
+}
+
+static void texts(void) {
+  char text[MPI_MAX_ERROR_STRING];
+  int length = -1, new_class = -1, new_code = -1, *last = NULL, flag = 0;
+  for (int code = MPI_SUCCESS; code <= MPI_ERR_LASTCODE && code < 62; ++code) {
+    MPI_Error_string(code, text, &length);
+    if (length <= 0 || (int)strlen(text) != length) {
+      SAYS("each error class has a text", 0);
+      break;
+    }
+  }
+  MPI_Add_error_class(&new_class);
+  SAYS("a class of the user is beyond MPI_ERR_LASTCODE", new_class > MPI_ERR_LASTCODE);
+  MPI_Add_error_code(new_class, &new_code);
+  MPI_Add_error_string(new_code, "the soup is cold");
+  MPI_Error_string(new_code, text, &length);
+  SAYS("a code of the user has the user's text",
+       strcmp(text, "the soup is cold") == 0 && length == 16);
+  SAYS("and its class", class_of(new_code) == new_class);
+  MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_LASTUSEDCODE, &last, &flag);
+  if (!mpich) SAYS("MPI_LASTUSEDCODE tells the last", flag && *last >= new_code);
+}
+
+static void in_lists(void) {  // Waitall with errors among them
+  if (size < 2) return;
+  MPI_Request requests[3];
+  MPI_Status statuses[3];
+  int small[3] = {-1, -1, -1}, big[100];
+  for (int i = 0; i < 100; ++i) big[i] = i;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  if (rank == 0) {
+    MPI_Send(big, 1, MPI_INT, 1, 1, comm);
+    MPI_Send(big, 100, MPI_INT, 1, 2, comm);
+    MPI_Send(big, 1, MPI_INT, 1, 3, comm);
+  }
+  if (rank == 1) {
+    for (int i = 0; i < 3; ++i) MPI_Irecv(&small[i], 1, MPI_INT, 0, i + 1, comm, &requests[i]);
+    const int code = MPI_Waitall(3, requests, statuses);
+    SAYS("Waitall with one failure gives MPI_ERR_IN_STATUS", class_of(code) == MPI_ERR_IN_STATUS);
+    SAYS("the failed one has its class", class_of(statuses[1].MPI_ERROR) == MPI_ERR_TRUNCATE);
+    for (int i = 0; i < 3; i += 2) {
+      while (statuses[i].MPI_ERROR == MPI_ERR_PENDING) {
+        statuses[i].MPI_ERROR = MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
+      }
+      SAYS("the others are MPI_SUCCESS, or still pending",
+           statuses[i].MPI_ERROR == MPI_SUCCESS && small[i] == 0);
+    }
+  }
+}
+
+int main(int argc, char** argv) {
+  begin(&argc, &argv);
+  // Errors without a communicator go to the world's handler, or that of MPI_COMM_SELF.
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  const Scenario scenarios[] = {
+      {"arguments_of_messages", arguments_of_messages, 1},
+      {"arguments_of_collectives", arguments_of_collectives, 1},
+      {"arguments_of_the_rest", arguments_of_the_rest, 1},
+      {"handlers", handlers, 1},
+      {"texts", texts, 1},
+      {"in_lists", in_lists, 1},
+  };
+  return RUN_SCENARIOS(scenarios, argc, argv);
+}
