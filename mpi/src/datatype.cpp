@@ -41,26 +41,24 @@ MPI_Count product(MPI_Count left, MPI_Count right) {
   return result;
 }
 
+// As the standard defines them for the map of values: given bounds win; otherwise they are those of
+// the values, with their distance rounded up to the strictest alignment.
 void set_bounds(Datatype& type) {
-  Hull all;
   Hull marked;
   Hull data;
   for (const Part& part : type.parts) {
     const Datatype& of = *part.of;
-    if (part.count * part.block == 0 || (of.size == 0 && !of.marked)) continue;
-    const Bounds here = spread(of.bounds, part);
-    all.add(here);
-    if (of.marked) marked.add(here);
-    if (of.size > 0) data.add(spread(of.true_bounds, part));
+    if (part.count * part.block == 0) continue;
+    if (of.marked) marked.add(spread(of.bounds, part));
+    if (of.size == 0) continue;
+    data.add(spread(of.true_bounds, part));
     type.alignment = std::max(type.alignment, of.alignment);
   }
   type.true_bounds = data.or_nothing();
   type.marked = !marked.empty;
-  type.bounds = type.marked ? marked.bounds : all.or_nothing();
-  if (type.recipe.combiner == MPI_COMBINER_STRUCT && !type.marked) {
-    const MPI_Aint rest = type.extent() % type.alignment;
-    if (rest > 0) type.bounds.upper += type.alignment - rest;
-  }
+  type.bounds = type.marked ? marked.bounds : type.true_bounds;
+  const MPI_Aint rest = type.extent() % type.alignment;
+  if (!type.marked && rest > 0) type.bounds.upper += type.alignment - rest;
 }
 
 std::shared_ptr<const Layout> layout_of(const std::vector<Part>& parts) {

@@ -100,8 +100,7 @@ struct Datatype : Counted {
   }
 };
 
-// Types of these parts. Bounds follow from the parts where they are not given; a struct's end is
-// rounded up to its alignment.
+// A type of these parts. Bounds follow from the parts where they are not given.
 Reference<Datatype> make_type(std::vector<Part> parts, Recipe recipe,
                               std::optional<Bounds> bounds = {});
 

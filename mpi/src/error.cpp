@@ -84,6 +84,7 @@ const Class classes[] = {
     {MPI_ERR_VALUE_TOO_LARGE, "MPI_ERR_VALUE_TOO_LARGE: a value that does not fit"},
     {MPI_ERR_SESSION, "MPI_ERR_SESSION: no session"},
     {MPI_ERR_ERRHANDLER, "MPI_ERR_ERRHANDLER: no error handler"},
+    {MPI_ERR_ABI, "MPI_ERR_ABI: a request for another ABI"},
 };
 
 const char* class_text(int number) noexcept {
@@ -184,10 +185,10 @@ struct PredefinedHandler : Errhandler {
     action = what;
   }
 };
-// From MPI_ERRORS_ARE_FATAL on.
+// What a communicator has before the program says otherwise comes first.
 PredefinedHandler predefined_handlers[] = {{MPI_ERRORS_ARE_FATAL, Errhandler::Action::abort},
-                                           {MPI_ERRORS_RETURN, Errhandler::Action::return_code},
-                                           {MPI_ERRORS_ABORT, Errhandler::Action::abort}};
+                                           {MPI_ERRORS_ABORT, Errhandler::Action::abort},
+                                           {MPI_ERRORS_RETURN, Errhandler::Action::return_code}};
 
 Errhandler& handler_for(const Communicator* where) {
   const Communicator* const own = where != nullptr ? where : communicator_of(MPI_COMM_SELF);
@@ -254,8 +255,8 @@ int last_used_code() noexcept {
 
 Errhandler* errhandler_of(MPI_Errhandler handle) noexcept {
   if (!is_predefined(handle)) return reinterpret_cast<Errhandler*>(handle);
-  const std::uintptr_t index = number_of(handle) - number_of(MPI_ERRORS_ARE_FATAL);
-  return index < std::size(predefined_handlers) ? &predefined_handlers[index] : nullptr;
+  const auto own = std::ranges::find(predefined_handlers, handle, &Errhandler::predefined);
+  return own == std::end(predefined_handlers) ? nullptr : &*own;
 }
 
 Reference<Errhandler> default_errhandler() noexcept {

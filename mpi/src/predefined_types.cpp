@@ -157,11 +157,9 @@ Datatype* make_value(const Basic& basic) {
 
 Datatype* make_pair(Datatype* value, Datatype* index) {
   const MPI_Aint offset = std::max<MPI_Aint>(value->size, index->alignment);
-  Reference<Datatype> pair =
-      make_type({Part{.of = Reference{value}}, Part{.offset = offset, .of = Reference{index}}},
-                {.combiner = MPI_COMBINER_STRUCT});  // for its end
-  pair->recipe = {};
-  return pair.release();
+  return make_type({Part{.of = Reference{value}}, Part{.offset = offset, .of = Reference{index}}},
+                   {})
+      .release();
 }
 
 Table make_table() {
