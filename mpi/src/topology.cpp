@@ -131,21 +131,26 @@ std::vector<int> divisors_of(int number) {
   return low;
 }
 
-bool fits(int side, int dimensions, int ranks) {
+// side to the power of dimensions, or a little more than the limit.
+std::int64_t volume(int side, int dimensions, int limit) {
   std::int64_t volume = 1;
-  for (int i = 0; i < dimensions && volume < ranks; ++i) volume *= side;
-  return volume >= ranks;
+  for (int i = 0; i < dimensions && volume <= limit; ++i) volume *= side;
+  return volume;
 }
 
-// Appends the lengths of so many ranks, none longer than that; false where there are none.
-bool divide(std::span<const int> divisors, int ranks, int dimensions, int length_max,
-            std::vector<int>& lengths) {
+// Appends lengths that do not fall, from the range, whose product is ranks: those whose first is
+// longest, then whose second is, and so on. False where there are none.
+bool divide(std::span<const int> divisors, int ranks, int dimensions, int length_min,
+            int length_max, std::vector<int>& lengths) {
   if (dimensions == 0) return ranks == 1;
-  for (const int length : divisors) {
-    if (length > length_max) return false;
-    if (ranks % length != 0 || !fits(length, dimensions, ranks)) continue;
+  for (std::size_t i = divisors.size(); i-- > 0;) {
+    const int length = divisors[i];
+    if (length < length_min) return false;
+    if (length > length_max || ranks % length != 0) continue;
+    if (volume(length, dimensions, ranks) > ranks) continue;  // no length behind it is shorter
+    if (length * volume(length_max, dimensions - 1, ranks) < ranks) return false;
     lengths.push_back(length);
-    if (divide(divisors, ranks / length, dimensions - 1, length, lengths)) return true;
+    if (divide(divisors, ranks / length, dimensions - 1, length, length_max, lengths)) return true;
     lengths.pop_back();
   }
   return false;
@@ -260,9 +265,24 @@ const Topology& given_topology(const Communicator& communicator) {
 }
 
 std::vector<int> even_lengths(int ranks, int dimensions) {
-  std::vector<int> lengths;
-  divide(divisors_of(ranks), ranks, dimensions, ranks, lengths);
-  return lengths;
+  std::vector<int> best;  // not falling
+  if (dimensions == 0) return best;
+  const std::vector<int> divisors = divisors_of(ranks);
+  const auto range = [](const std::vector<int>& lengths) {
+    return lengths.back() - lengths.front();
+  };
+  for (const int longest : divisors) {
+    if (volume(longest, dimensions, ranks) < ranks) continue;
+    // The shortest is at most as long as the side of a cube.
+    if (!best.empty() && volume(longest - range(best), dimensions, ranks) > ranks) break;
+    std::vector<int> lengths;
+    if (!divide(divisors, ranks, dimensions, 1, longest, lengths)) continue;
+    const bool is_better = best.empty() || range(lengths) < range(best) ||
+                           (range(lengths) == range(best) && lengths.front() > best.front());
+    if (is_better) best = lengths;
+  }
+  std::ranges::reverse(best);
+  return best;
 }
 
 }  // namespace qpmesh::mpi

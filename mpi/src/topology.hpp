@@ -31,8 +31,9 @@ struct Topology {
 // Failure{MPI_ERR_TOPOLOGY} where the communicator has none.
 const Topology& given_topology(const Communicator& communicator);
 
-// Lengths of a grid of so many ranks, the longest first, as equal as they can be: no grid has a
-// shorter longest side, none of those a shorter second one, and so on.
+// Lengths of a grid of so many ranks, which do not rise. None has a smaller difference between the
+// longest and the shortest; of those that have the same, the shortest is longest, then the one before
+// it, and so on.
 std::vector<int> even_lengths(int ranks, int dimensions);
 
 }  // namespace qpmesh::mpi

@@ -1,6 +1,7 @@
 // MPI_Dims_create beside a search through all divisions.
 #include <algorithm>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "check.h"
@@ -9,10 +10,15 @@ namespace {
 
 using Lengths = std::vector<int>;
 
-// Of all divisions into lengths that do not rise the one whose longest is shortest, and so on.
+// How unequal lengths are that do not rise; of equally unequal ones the longer shortest is better.
+std::pair<int, int> unequal(const Lengths& lengths) {
+  return {lengths.front() - lengths.back(), -lengths.back()};
+}
+
+// The best of all divisions into lengths that do not rise.
 void search(int rest, int dimensions, int length_max, Lengths& now, Lengths& best) {
   if (dimensions == 0) {
-    if (rest == 1 && (best.empty() || now < best)) best = now;
+    if (rest == 1 && (best.empty() || unequal(now) < unequal(best))) best = now;
     return;
   }
   for (int length = 1; length <= length_max; ++length) {
@@ -33,8 +39,10 @@ void dimensions(void) {
       int product = 1;
       for (const int length : lengths) product *= length;
       SAYS("its nodes are all of them", product == nodes);
-      SAYS("lengths do not rise", std::is_sorted(lengths.begin(), lengths.end(), std::greater<int>{}));
-      if (!open_mpi && !mpich) SAYS("they are as equal as they can be", lengths == best);
+      SAYS("lengths do not rise",
+           std::is_sorted(lengths.begin(), lengths.end(), std::greater<int>{}));
+      if (!open_mpi && !mpich)
+        SAYS("they are as equal as they can be", unequal(lengths) == unequal(best));
     }
   }
 }
@@ -44,7 +52,8 @@ void given(void) {
     for (int length = 1; length <= 12; ++length) {
       Lengths lengths{0, length, 0};
       const int code = MPI_Dims_create(nodes, 3, lengths.data());
-      SAYS("a length that is given must divide the nodes", (code == MPI_SUCCESS) == (nodes % length == 0));
+      SAYS("a length that is given must divide the nodes",
+           (code == MPI_SUCCESS) == (nodes % length == 0));
       if (code != MPI_SUCCESS) continue;
       SAYS("it is kept", lengths[1] == length && lengths[0] * lengths[1] * lengths[2] == nodes);
       SAYS("the others do not rise", lengths[0] >= lengths[2]);
@@ -69,7 +78,8 @@ void large(void) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  static const Scenario scenarios[] = {{"dimensions", dimensions, 1}, {"given", given, 1}, {"large", large, 1}};
+  static const Scenario scenarios[] = {
+      {"dimensions", dimensions, 1}, {"given", given, 1}, {"large", large, 1}};
   begin(&argc, &argv);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);

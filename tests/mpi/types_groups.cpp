@@ -61,7 +61,8 @@ void is(const char* sentence, MPI_Group group, const Ranks& expected) {
 }
 
 void choices(void) {
-  for (const Ranks& ranks : all_choices()) is("a group has the ranks that were chosen", made(ranks), ranks);
+  for (const Ranks& ranks : all_choices())
+    is("a group has the ranks that were chosen", made(ranks), ranks);
 }
 
 void sets(void) {
@@ -87,7 +88,9 @@ void sets(void) {
       MPI_Group_compare(groups[i], groups[j], &comparison);
       const bool are_similar = common.size() == left.size() && left.size() == right.size();
       SAYS("groups are compared by ranks, then by order",
-           comparison == (left == right ? MPI_IDENT : are_similar ? MPI_SIMILAR : MPI_UNEQUAL));
+           comparison == (left == right ? MPI_IDENT
+                          : are_similar ? MPI_SIMILAR
+                                        : MPI_UNEQUAL));
       Ranks own;
       for (int at = 0; at < static_cast<int>(left.size()); ++at) {
         own.push_back(at);
@@ -149,7 +152,8 @@ void lists(void) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  static const Scenario scenarios[] = {{"choices", choices, 1}, {"sets", sets, 1}, {"lists", lists, 1}};
+  static const Scenario scenarios[] = {
+      {"choices", choices, 1}, {"sets", sets, 1}, {"lists", lists, 1}};
   begin(&argc, &argv);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);

@@ -21,7 +21,7 @@ struct Value {
 struct Made {
   MPI_Datatype type = MPI_DATATYPE_NULL;
   std::vector<Value> values{};
-  bool marked = false;      // its bounds were given
+  bool marked = false;  // its bounds were given
   MPI_Aint lower = 0;
   MPI_Aint upper = 0;
   int alignment = 1;

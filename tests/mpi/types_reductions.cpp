@@ -1,5 +1,6 @@
-// Every predefined operation on every predefined type, beside a plain loop; which of them the standard has, and which are an
-// error; and operations of the program's own on types with gaps, whose operands keep the order of ranks.
+// Every predefined operation on every predefined type, beside a plain loop; which of them the
+// standard has, and which are an error; and operations of the program's own on types with gaps,
+// whose operands keep the order of ranks.
 #include <algorithm>
 #include <array>
 #include <complex>
@@ -41,14 +42,16 @@ Values<T> random_values(Kind kind) {
 }
 
 template <class T, class Function>
-void holds(MPI_Op operation, MPI_Datatype type, Kind kind, bool is_there, const Function& function) {
+void holds(MPI_Op operation, MPI_Datatype type, Kind kind, bool is_there,
+           const Function& function) {
   const Values<T> left = random_values<T>(kind);
   Values<T> right = random_values<T>(kind), expected;
   std::transform(left.begin(), left.end(), right.begin(), expected.begin(),
                  [&](T a, T b) { return static_cast<T>(function(a, b)); });
   const int before = failures;
   const int code = MPI_Reduce_local(left.data(), right.data(), count, type, operation);
-  SAYS("an operation is there for the types that the standard says", (code == MPI_SUCCESS) == is_there);
+  SAYS("an operation is there for the types that the standard says",
+       (code == MPI_SUCCESS) == is_there);
   if (is_there) SAYS("its result is that of a plain loop", right == expected);
   else SAYS("what is not there is MPI_ERR_OP", class_of(code) == MPI_ERR_OP);
   if (failures == before) return;
