@@ -190,22 +190,32 @@ PredefinedHandler predefined_handlers[] = {{MPI_ERRORS_ARE_FATAL, Errhandler::Ac
                                            {MPI_ERRORS_ABORT, Errhandler::Action::abort},
                                            {MPI_ERRORS_RETURN, Errhandler::Action::return_code}};
 
-Errhandler& handler_for(const Communicator* where) {
-  const Communicator* const own = where != nullptr ? where : communicator_of(MPI_COMM_SELF);
-  if (own != nullptr && own->errhandler) return *own->errhandler;
-  return predefined_handlers[0];
+bool is_default(const Reference<Errhandler>& handler) {
+  return handler.get() == &predefined_handlers[0];
 }
 
-// The program's own are called with the handle, and a code that they may change.
-void call(const Errhandler& handler, Communicator* where, int code) {
-  MPI_Comm handle = where != nullptr ? where->handle() : MPI_COMM_SELF;
-  reinterpret_cast<MPI_Comm_errhandler_function*>(handler.function)(&handle, &code);
+// Of no communicator is what concerns MPI_COMM_SELF, and before MPI 4 it was MPI_COMM_WORLD: the
+// handler that the program has set counts.
+Communicator* responsible(Communicator* where) {
+  Communicator* const self = communicator_of(MPI_COMM_SELF);
+  if (where != nullptr || self == nullptr || !is_default(self->errhandler))
+    return where != nullptr ? where : self;
+  return communicator_of(MPI_COMM_WORLD);
 }
 
-int handle(Errhandler& handler, Communicator* where, int code, const std::string& text) {
-  const Reference kept{&handler};  // the function may free it
-  if (handler.action == Errhandler::Action::abort) abort_job(code, ("qpmesh: " + text).c_str());
-  if (handler.action == Errhandler::Action::call) call(handler, where, code);
+Errhandler& handler_of(const Communicator* own) {
+  return own != nullptr && own->errhandler ? *own->errhandler : predefined_handlers[0];
+}
+
+// Runs the handler of a communicator, null before MPI_Init: returns the code where that returns.
+int handle(Communicator* own, int code, const std::string& text) {
+  const Reference handler{&handler_of(own)};  // its function may free it
+  if (handler->action == Errhandler::Action::abort) abort_job(code, ("qpmesh: " + text).c_str());
+  if (handler->action == Errhandler::Action::call) {
+    MPI_Comm comm = own->handle();
+    int changeable = code;
+    reinterpret_cast<MPI_Comm_errhandler_function*>(handler->function)(&comm, &changeable);
+  }
   return code;
 }
 
@@ -245,7 +255,7 @@ void check(int qpmesh_result) {
 int report(Communicator* where, const char* function, const Failure& failure) {
   std::string text = described(where, function, failure);
   last = {failure.code, text};
-  return handle(handler_for(where), where, failure.code, text);
+  return handle(responsible(where), failure.code, text);
 }
 
 int last_used_code() noexcept {
@@ -348,7 +358,7 @@ QPMESH_MPI_ENTRY(Comm_set_errhandler, (MPI_Comm comm, MPI_Errhandler errhandler)
 QPMESH_MPI_ENTRY(Comm_get_errhandler, (MPI_Comm comm, MPI_Errhandler* errhandler)) {
   return on_communicator("MPI_Comm_get_errhandler", comm, [&](Communicator& own) {
     require(errhandler != nullptr, MPI_ERR_ARG, "errhandler is null");
-    Errhandler& handler = handler_for(&own);
+    Errhandler& handler = handler_of(&own);
     if (handler.predefined == MPI_ERRHANDLER_NULL) retain(&handler);
     *errhandler = handler.handle();
   });
@@ -358,6 +368,6 @@ QPMESH_MPI_ENTRY(Comm_call_errhandler, (MPI_Comm comm, int errorcode)) {
   if (own == nullptr)
     return guarded("MPI_Comm_call_errhandler", [&] { fail_without_communicator(comm); });
   const Failure failure{errorcode, {}};
-  handle(handler_for(own), own, errorcode, described(own, "MPI_Comm_call_errhandler", failure));
+  handle(own, errorcode, described(own, "MPI_Comm_call_errhandler", failure));
   return MPI_SUCCESS;
 }

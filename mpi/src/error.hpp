@@ -50,8 +50,9 @@ int error_class_of(int qpmesh_code) noexcept;
 
 // ---- at its end: the handler hears of it ----
 
-// Runs the error handler of the communicator, or of MPI_COMM_SELF where there is none: returns the
-// code where that returns. MPI_Error_string gives the text from now on, in this thread.
+// Runs the error handler of the communicator; where there is none, that of MPI_COMM_SELF, or of
+// MPI_COMM_WORLD as long as only that was set. Returns the code where the handler returns.
+// MPI_Error_string gives the text from now on, in this thread.
 int report(Communicator* where, const char* function, const Failure& failure);
 
 // A call of MPI: what it throws is reported.

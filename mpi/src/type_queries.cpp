@@ -178,6 +178,7 @@ QPMESH_MPI_ENTRY(Type_free, (MPI_Datatype * datatype)) {
 QPMESH_MPI_ENTRY(Type_dup, (MPI_Datatype datatype, MPI_Datatype* newtype)) {
   return guarded("MPI_Type_dup", [&] {
     require(newtype != nullptr, MPI_ERR_ARG, "newtype is null");
+    *newtype = MPI_DATATYPE_NULL;  // where a copy function fails
     Datatype& old = given_type(datatype);
     Reference of{&old};
     Reference<Datatype> copy =
