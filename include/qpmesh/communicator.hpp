@@ -361,31 +361,21 @@ class QPMESH_API Communicator {
   template <LastingSource S>
   Prepared prepare_send(S&& data, int destination, int tag = 0,
                         const CallOptions& options = {}) const {
-    return prepare({.kind = detail::AnyMessage::Kind::send,
-                    .sent = detail::const_elements(data),
-                    .to = destination,
-                    .tags = tag},
+    return prepare(detail::AnyMessage::send(detail::const_elements(data), destination, tag),
                    options);
   }
   template <Target T>
   Prepared prepare_receive(T&& data, int source = any_source, int tag = 0,
                            const CallOptions& options = {}) const {
-    return prepare({.kind = detail::AnyMessage::Kind::receive,
-                    .received = detail::elements(data),
-                    .from = source,
-                    .tags = tag},
-                   options);
+    return prepare(detail::AnyMessage::receive(detail::elements(data), source, tag), options);
   }
   template <LastingSource S, Target T>
   Prepared prepare_sendrecv(S&& sent, int to, T&& received, int from, Tags tags = {},
                             const CallOptions& options = {}) const {
-    return prepare({.kind = detail::AnyMessage::Kind::sendrecv,
-                    .sent = detail::const_elements(sent),
-                    .to = to,
-                    .received = detail::elements(received),
-                    .from = from,
-                    .tags = tags},
-                   options);
+    return prepare(
+        detail::AnyMessage{detail::AnyMessage::Kind::sendrecv, detail::const_elements(sent), to,
+                           detail::elements(received), from, tags},
+        options);
   }
   Prepared prepare_barrier(const CallOptions& options = {}) const {
     return prepare(detail::AnyCollective{Collective::barrier}, options);

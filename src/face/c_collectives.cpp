@@ -146,8 +146,9 @@ struct Description {
   int rank;
   const UserFunction& user;
   std::string_view operation;
-  Cut in{};
-  Cut out{};
+  // Of calls that end in v: cleared, both would take as long as the rest of a barrier's call.
+  std::optional<Cut> in{};
+  std::optional<Cut> out{};
 
   AnElement element(qpmesh_type type) const { return element_of(type, operation); }
   // Elements of one block for every rank.
@@ -157,16 +158,18 @@ struct Description {
   void cut_in(AnyCollective& what, const qpmesh_blocks* blocks, AnElement element,
               bool has_all = true) {
     what.in = cut_by(in, blocks, element, has_all);
-    what.in_layout = &in.layout;
+    what.in_layout = &in->layout;
   }
   void cut_out(AnyCollective& what, const qpmesh_blocks* blocks, AnElement element,
                bool has_all = true) {
     what.out = cut_by(out, blocks, element, has_all);
-    what.out_layout = &out.layout;
+    what.out_layout = &out->layout;
   }
 
  private:
-  Elements cut_by(Cut& own, const qpmesh_blocks* blocks, AnElement element, bool has_all) const {
+  Elements cut_by(std::optional<Cut>& place, const qpmesh_blocks* blocks, AnElement element,
+                  bool has_all) const {
+    Cut& own = place.emplace();
     own.elements = target(nullptr, 0, element);
     if (has_all) cut(own, required(blocks, "blocks", operation), ranks, element, operation);
     return own.elements;

@@ -50,8 +50,13 @@ Asked read_call(const qpmesh_call* call, std::string_view operation) {
                  "set struct_bytes to sizeof(qpmesh_call), and all that is not used to 0",
                  "a qpmesh_call of {} bytes; here it has {}", call->struct_bytes, sizeof *call);
   }
-  qpmesh_call own{};
-  std::memcpy(&own, call, call->struct_bytes);
+  qpmesh_call copy;
+  if (call->struct_bytes < sizeof copy) {
+    copy = {};
+    std::memcpy(&copy, call, call->struct_bytes);
+    call = &copy;
+  }
+  const qpmesh_call& own = *call;
   if (own.timeout_ms < QPMESH_NO_TIMEOUT) {
     bad_argument(operation, "1 or more, 0 for QPMESH_TIMEOUT_MS, or QPMESH_NO_TIMEOUT",
                  "a timeout of {} ms", own.timeout_ms);

@@ -93,27 +93,17 @@ thread_local FreeHandles free_handles;
 
 AnyMessage a_send(const void* data, std::size_t count, qpmesh_type type, int destination, int tag,
                   std::string_view operation) {
-  return {.kind = AnyMessage::Kind::send,
-          .sent = source(data, count, element_of(type, operation)),
-          .to = destination,
-          .tags = tag};
+  return AnyMessage::send(source(data, count, element_of(type, operation)), destination, tag);
 }
 
 AnyMessage a_receive(void* data, std::size_t count, qpmesh_type type, int from, int tag,
                      std::string_view operation) {
-  return {.kind = AnyMessage::Kind::receive,
-          .received = target(data, count, element_of(type, operation)),
-          .from = from,
-          .tags = tag};
+  return AnyMessage::receive(target(data, count, element_of(type, operation)), from, tag);
 }
 
 AnyMessage an_exchange(const AnyMessage& sent, const AnyMessage& received) {
-  return {.kind = AnyMessage::Kind::sendrecv,
-          .sent = sent.sent,
-          .to = sent.to,
-          .received = received.received,
-          .from = received.from,
-          .tags = {sent.tags.sent, received.tags.received}};
+  return {AnyMessage::Kind::sendrecv, sent.sent,     sent.to,
+          received.received,          received.from, {sent.tags.sent, received.tags.received}};
 }
 
 }  // namespace

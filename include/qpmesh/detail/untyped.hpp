@@ -42,12 +42,24 @@ Elements elements(R& data) {
 // A message, or two.
 struct AnyMessage {
   enum class Kind : std::uint8_t { send, receive, sendrecv };
+
+  // Members one by one, as in AnyCollective.
+  constexpr AnyMessage(Kind which, const ConstElements& out, int destination, const Elements& in,
+                       int source, Tags of) noexcept
+      : kind{which}, sent{out}, to{destination}, received{in}, from{source}, tags{of} {}
+  static constexpr AnyMessage send(const ConstElements& out, int destination, int tag) noexcept {
+    return {Kind::send, out, destination, {}, 0, tag};
+  }
+  static constexpr AnyMessage receive(const Elements& in, int source, int tag) noexcept {
+    return {Kind::receive, {}, 0, in, source, tag};
+  }
+
   Kind kind;
-  ConstElements sent{};
-  int to = 0;
-  Elements received{};
-  int from = 0;
-  Tags tags{};
+  ConstElements sent;
+  int to;
+  Elements received;
+  int from;
+  Tags tags;
 };
 
 // How a vector is cut. The ranges of a list lie apart: their displacements are bytes, from the
