@@ -1,5 +1,6 @@
-/* MPI over qpmesh: the interface of MPI 5.0 with the standard's ABI, so that a program compiled here
- * runs with every library of that ABI, and the other way around. docs/mpi.md says what is there. */
+/* MPI over qpmesh: the interface of MPI 5.0 with the standard's ABI, so that a program compiled
+ * here runs with every library of that ABI, and the other way around. docs/mpi.md says what is
+ * there. */
 #ifndef QPMESH_MPI_H
 #define QPMESH_MPI_H
 
@@ -82,8 +83,8 @@ typedef struct MPI_T_event_instance_t* MPI_T_event_instance;
 #define MPI_INFO_ENV ((MPI_Info)0x131)
 #define MPI_ERRHANDLER_NULL ((MPI_Errhandler)0x140)
 #define MPI_ERRORS_ARE_FATAL ((MPI_Errhandler)0x141)
-#define MPI_ERRORS_RETURN ((MPI_Errhandler)0x142)
-#define MPI_ERRORS_ABORT ((MPI_Errhandler)0x143)
+#define MPI_ERRORS_ABORT ((MPI_Errhandler)0x142)
+#define MPI_ERRORS_RETURN ((MPI_Errhandler)0x143)
 #define MPI_REQUEST_NULL ((MPI_Request)0x180)
 
 /* Types. From 0x240 on, bits 3 to 5 of a handle are the logarithm of the size. */
@@ -114,6 +115,7 @@ typedef struct MPI_T_event_instance_t* MPI_T_event_instance;
 #define MPI_COMPLEX ((MPI_Datatype)0x21b)
 #define MPI_DOUBLE_PRECISION ((MPI_Datatype)0x21c)
 #define MPI_DOUBLE_COMPLEX ((MPI_Datatype)0x21d)
+#define MPI_CHARACTER ((MPI_Datatype)0x21e)
 #define MPI_LONG_DOUBLE ((MPI_Datatype)0x220)
 #define MPI_C_LONG_DOUBLE_COMPLEX ((MPI_Datatype)0x224)
 #define MPI_CXX_LONG_DOUBLE_COMPLEX ((MPI_Datatype)0x225)
@@ -143,7 +145,6 @@ typedef struct MPI_T_event_instance_t* MPI_T_event_instance;
 #define MPI_UINT64_T ((MPI_Datatype)0x259)
 #define MPI_LOGICAL1 ((MPI_Datatype)0x2c0)
 #define MPI_INTEGER1 ((MPI_Datatype)0x2c1)
-#define MPI_CHARACTER ((MPI_Datatype)0x2c3)
 #define MPI_LOGICAL2 ((MPI_Datatype)0x2c8)
 #define MPI_INTEGER2 ((MPI_Datatype)0x2c9)
 #define MPI_REAL2 ((MPI_Datatype)0x2ca)
@@ -324,9 +325,9 @@ enum {
   MPI_COMBINER_STRUCT,
   MPI_COMBINER_SUBARRAY,
   MPI_COMBINER_DARRAY,
-  MPI_COMBINER_F90_INTEGER,
   MPI_COMBINER_F90_REAL,
   MPI_COMBINER_F90_COMPLEX,
+  MPI_COMBINER_F90_INTEGER,
   MPI_COMBINER_RESIZED,
   MPI_COMBINER_VALUE_INDEX
 };
@@ -338,9 +339,9 @@ enum {
   MPI_IO,
   MPI_HOST,
   MPI_WTIME_IS_GLOBAL,
-  MPI_UNIVERSE_SIZE,
   MPI_APPNUM,
   MPI_LASTUSEDCODE,
+  MPI_UNIVERSE_SIZE,
   MPI_WIN_BASE = 601,
   MPI_WIN_DISP_UNIT,
   MPI_WIN_SIZE,
@@ -356,7 +357,7 @@ enum {
   MPI_WIN_FLAVOR_SHARED
 };
 enum { MPI_WIN_UNIFIED = 321, MPI_WIN_SEPARATE };
-enum { MPI_SEEK_SET = 401, MPI_SEEK_CUR, MPI_SEEK_END };
+enum { MPI_SEEK_CUR = 401, MPI_SEEK_END, MPI_SEEK_SET };
 enum {
   MPI_MODE_APPEND = 1,
   MPI_MODE_CREATE = 2,

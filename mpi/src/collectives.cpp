@@ -83,10 +83,7 @@ struct How {
   qpmesh_type type;
   qpmesh_reduction reduction;
   bool packed = false;
-  bool by_user = false;
-  qpmesh_call call{};
-
-  const qpmesh_call* options() const noexcept { return by_user ? &call : nullptr; }
+  const qpmesh_call* options = nullptr;  // of the program's own operation
 };
 
 // Predefined operations on predefined types that qpmesh has itself: type << 8 | reduction, plus
@@ -126,9 +123,9 @@ class Call {
   template <class Issue>
   void run(const Issue& issue) {
     if (request_ == nullptr) {
-      staging_.begin();
+      if (staging_) staging_->begin();
       check(issue(own_.mesh, nullptr));
-      staging_.end();
+      if (staging_) staging_->end();
       return;
     }
     if (persistent_) {
@@ -148,7 +145,8 @@ class Call {
   }
 
   Staging& staging() {
-    return request_ == nullptr ? staging_ : request_->need_extra().staging;
+    if (request_ != nullptr) return request_->need_extra().staging;
+    return staging_ ? *staging_ : staging_.emplace();
   }
   const std::byte* source(const Elements& elements) {
     return elements.in_one_piece() ? elements.first_byte() : staging().packed(elements);
@@ -162,18 +160,15 @@ class Call {
     std::atomic<std::uint32_t>* const simple = simple_reduction(op, datatype);
     if (simple != nullptr) {
       const std::uint32_t known = simple->load(std::memory_order_relaxed);
-      if (known != 0) return {static_cast<qpmesh_type>((known - 1) >> 8),
-                              static_cast<qpmesh_reduction>((known - 1) & 0xff)};
+      if (known != 0)
+        return {static_cast<qpmesh_type>((known - 1) >> 8),
+                static_cast<qpmesh_reduction>((known - 1) & 0xff)};
     }
     committed_type(datatype);
-    const Reduction* own = nullptr;
     How how{};
     const auto fill = [&](Reduction& reduction) {
-      own = &reduction;
-      how = {reduction.type, reduction.reduction, reduction.packed,
-             reduction.reduction == QPMESH_USER};
-      how.call.struct_bytes = sizeof how.call;
-      if (how.by_user) reduction.add_to(how.call);
+      how = {reduction.type, reduction.reduction, reduction.packed};
+      if (how.reduction == QPMESH_USER) how.options = &user_options(reduction);
     };
     if (request_ == nullptr) {
       fill(reduction_.emplace(op, datatype));
@@ -182,11 +177,22 @@ class Call {
       kept = std::make_unique<Reduction>(op, datatype);
       fill(*kept);
     }
-    if (simple != nullptr && !how.packed && !how.by_user && how.type < 256)
-      simple->store((static_cast<std::uint32_t>(how.type) << 8 |
-                     static_cast<std::uint32_t>(how.reduction)) + 1,
-                    std::memory_order_relaxed);
+    if (simple != nullptr && !how.packed && how.options == nullptr && how.type < 256)
+      simple->store(
+          (static_cast<std::uint32_t>(how.type) << 8 | static_cast<std::uint32_t>(how.reduction)) +
+              1,
+          std::memory_order_relaxed);
     return how;
+  }
+
+  // The call of qpmesh of a user's reduction, which stays as long as that.
+  qpmesh_call& user_options(Reduction& reduction) {
+    qpmesh_call& options =
+        request_ == nullptr ? user_.emplace() : request_->need_extra().user.emplace();
+    options = {};
+    options.struct_bytes = sizeof options;
+    reduction.add_to(options);
+    return options;
   }
 
   // A list that the call reads: of this call where it is made again, else of the thread's.
@@ -205,8 +211,9 @@ class Call {
 
  private:
   Communicator& own_;
-  Staging staging_{};
+  std::optional<Staging> staging_{};
   std::optional<Reduction> reduction_{};
+  std::optional<qpmesh_call> user_{};
   std::unique_ptr<Request> request_{};
   MPI_Request* handle_ = nullptr;
   bool persistent_ = false;
@@ -273,8 +280,8 @@ void barrier(Call& call) {
 void broadcast(Call& call, void* buffer, MPI_Count count, MPI_Datatype type, int root) {
   check_root(call.communicator(), root);
   const Elements elements = given(buffer, count, type);
-  void* const data = call.rank() == root ? const_cast<std::byte*>(call.source(elements))
-                                         : call.target(elements);
+  void* const data =
+      call.rank() == root ? const_cast<std::byte*>(call.source(elements)) : call.target(elements);
   const std::size_t bytes = unsigned_of(elements.bytes());
   call.run([=](qpmesh_communicator* mesh, qpmesh_request** request) {
     return request == nullptr
@@ -286,7 +293,8 @@ void broadcast(Call& call, void* buffer, MPI_Count count, MPI_Datatype type, int
 // This rank's block of what it receives is what it sends.
 const std::byte* own_block(Call& call, const Elements& block, int index, std::byte* out) {
   std::byte* const own = out + index * block.bytes();
-  if (!times(block, call.size()).in_one_piece()) call.staging().pack_to(block_of(block, index), own);
+  if (!times(block, call.size()).in_one_piece())
+    call.staging().pack_to(block_of(block, index), own);
   return own;
 }
 
@@ -321,9 +329,9 @@ void allgatherv(Call& call, const void* send, MPI_Count send_count, MPI_Datatype
   const std::byte* in = nullptr;
   std::size_t bytes = out.counts[rank];
   if (send == MPI_IN_PLACE) {
-    std::byte* const own =
-        out.ranges != nullptr ? static_cast<std::byte*>(out.ranges[rank])
-                              : static_cast<std::byte*>(out.data) + out.displacements[rank];
+    std::byte* const own = out.ranges != nullptr
+                               ? static_cast<std::byte*>(out.ranges[rank])
+                               : static_cast<std::byte*>(out.data) + out.displacements[rank];
     const Elements block = received.block(rank);
     if (!block.in_one_piece()) call.staging().pack_to(block, own);
     in = own;
@@ -374,9 +382,9 @@ void gatherv(Call& call, const void* send, MPI_Count send_count, MPI_Datatype se
   const bool has_all = call.rank() == root;
   if (has_all) out = vector_blocks(call, received, Use::received);
   if (has_all && send == MPI_IN_PLACE) {
-    std::byte* const own =
-        out.ranges != nullptr ? static_cast<std::byte*>(out.ranges[root])
-                              : static_cast<std::byte*>(out.data) + out.displacements[root];
+    std::byte* const own = out.ranges != nullptr
+                               ? static_cast<std::byte*>(out.ranges[root])
+                               : static_cast<std::byte*>(out.data) + out.displacements[root];
     const Elements block = received.block(root);
     if (!block.in_one_piece()) call.staging().pack_to(block, own);
     in = own;
@@ -482,8 +490,8 @@ void alltoallv(Call& call, const Vector& sent, const Vector& received) {
   // Both, or none, have lists of places.
   const bool plain = !in_place && is_plain(sent, call.size()) && is_plain(received, call.size());
   const auto of = plain ? vector_blocks : blocks;
-  const qpmesh_blocks in = in_place ? blocks(call, received, Use::sent_in_place)
-                                    : of(call, sent, Use::sent);
+  const qpmesh_blocks in =
+      in_place ? blocks(call, received, Use::sent_in_place) : of(call, sent, Use::sent);
   run_alltoallv(call, in, of(call, received, Use::received));
 }
 
@@ -499,8 +507,8 @@ Operands operands(Call& call, const How& how, const void* send, MPI_Count in_cou
                   MPI_Count out_count, MPI_Datatype datatype) {
   const bool in_place = send == MPI_IN_PLACE;
   const Elements out = given(receive, out_count, datatype);
-  const Elements in = in_place ? Elements{receive, in_count, out.type}
-                               : given(send, in_count, datatype);
+  const Elements in =
+      in_place ? Elements{receive, in_count, out.type} : given(send, in_count, datatype);
   if (!how.packed) {
     auto* const target = const_cast<std::byte*>(out.first_byte());
     if (!in_place) return {in.first_byte(), target};
@@ -522,8 +530,8 @@ void allreduce(Call& call, const void* send, void* receive, MPI_Count count, MPI
   const std::size_t n = unsigned_of(count);
   call.run([=, in = in, out = out](qpmesh_communicator* mesh, qpmesh_request** request) {
     return request == nullptr
-               ? qpmesh_allreduce(mesh, in, out, n, how.type, how.reduction, how.options())
-               : qpmesh_allreduce_async(mesh, in, out, n, how.type, how.reduction, how.options(),
+               ? qpmesh_allreduce(mesh, in, out, n, how.type, how.reduction, how.options)
+               : qpmesh_allreduce_async(mesh, in, out, n, how.type, how.reduction, how.options,
                                         request);
   });
 }
@@ -543,9 +551,9 @@ void reduce(Call& call, const void* send, void* receive, MPI_Count count, MPI_Da
   const std::size_t n = unsigned_of(count);
   call.run([=](qpmesh_communicator* mesh, qpmesh_request** request) {
     return request == nullptr
-               ? qpmesh_reduce(mesh, of.in, of.out, n, how.type, how.reduction, root, how.options())
+               ? qpmesh_reduce(mesh, of.in, of.out, n, how.type, how.reduction, root, how.options)
                : qpmesh_reduce_async(mesh, of.in, of.out, n, how.type, how.reduction, root,
-                                     how.options(), request);
+                                     how.options, request);
   });
 }
 
@@ -553,15 +561,13 @@ void reduce_scatter_block(Call& call, const void* send, void* receive, MPI_Count
                           MPI_Datatype datatype, MPI_Op op) {
   require(count >= 0, MPI_ERR_COUNT, "a count of ", count);
   const How how = call.how(op, datatype);
-  const Operands of =
-      operands(call, how, send, count * call.size(), receive, count, datatype);
+  const Operands of = operands(call, how, send, count * call.size(), receive, count, datatype);
   const std::size_t n = unsigned_of(count);
   call.run([=](qpmesh_communicator* mesh, qpmesh_request** request) {
     return request == nullptr
-               ? qpmesh_reduce_scatter(mesh, of.in, of.out, n, how.type, how.reduction,
-                                       how.options())
+               ? qpmesh_reduce_scatter(mesh, of.in, of.out, n, how.type, how.reduction, how.options)
                : qpmesh_reduce_scatter_async(mesh, of.in, of.out, n, how.type, how.reduction,
-                                             how.options(), request);
+                                             how.options, request);
   });
 }
 
@@ -577,8 +583,7 @@ void reduce_scatter(Call& call, const void* send, void* receive, Numbers counts,
   }
   const MPI_Count own = counts[call.rank()];
   Operands of{};
-  if (own > 0 || send == MPI_IN_PLACE)
-    of = operands(call, how, send, all, receive, own, datatype);
+  if (own > 0 || send == MPI_IN_PLACE) of = operands(call, how, send, all, receive, own, datatype);
   else  // nothing comes here: the buffer may be null
     of.in = how.packed ? call.staging().packed(given(send, all, datatype))
                        : given(send, all, datatype).first_byte();
@@ -586,10 +591,9 @@ void reduce_scatter(Call& call, const void* send, void* receive, Numbers counts,
   const std::size_t n = unsigned_of(own);
   call.run([=](qpmesh_communicator* mesh, qpmesh_request** request) {
     return request == nullptr
-               ? qpmesh_reduce_scatterv(mesh, &in, of.out, n, how.type, how.reduction,
-                                        how.options())
+               ? qpmesh_reduce_scatterv(mesh, &in, of.out, n, how.type, how.reduction, how.options)
                : qpmesh_reduce_scatterv_async(mesh, &in, of.out, n, how.type, how.reduction,
-                                              how.options(), request);
+                                              how.options, request);
   });
 }
 
@@ -600,8 +604,8 @@ void scan(Call& call, const void* send, void* receive, MPI_Count count, MPI_Data
   const std::size_t n = unsigned_of(count);
   call.run([=](qpmesh_communicator* mesh, qpmesh_request** request) {
     return request == nullptr
-               ? qpmesh_scan(mesh, of.in, of.out, n, how.type, how.reduction, how.options())
-               : qpmesh_scan_async(mesh, of.in, of.out, n, how.type, how.reduction, how.options(),
+               ? qpmesh_scan(mesh, of.in, of.out, n, how.type, how.reduction, how.options)
+               : qpmesh_scan_async(mesh, of.in, of.out, n, how.type, how.reduction, how.options,
                                    request);
   });
 }
@@ -613,17 +617,17 @@ void exscan(Call& call, const void* send, void* receive, MPI_Count count, MPI_Da
   if (call.rank() > 0 || !how.packed) {
     of = operands(call, how, send, count, receive, count, datatype);
   } else {  // rank 0 gets nothing: its buffer stays as it is
-    const Elements in = send == MPI_IN_PLACE ? given(receive, count, datatype)
-                                             : given(send, count, datatype);
+    const Elements in =
+        send == MPI_IN_PLACE ? given(receive, count, datatype) : given(send, count, datatype);
     of.in = call.staging().packed(in);
     of.out = call.staging().memory(in.bytes());
   }
   const std::size_t n = unsigned_of(count);
   call.run([=](qpmesh_communicator* mesh, qpmesh_request** request) {
     return request == nullptr
-               ? qpmesh_exscan(mesh, of.in, of.out, n, how.type, how.reduction, how.options())
-               : qpmesh_exscan_async(mesh, of.in, of.out, n, how.type, how.reduction,
-                                     how.options(), request);
+               ? qpmesh_exscan(mesh, of.in, of.out, n, how.type, how.reduction, how.options)
+               : qpmesh_exscan_async(mesh, of.in, of.out, n, how.type, how.reduction, how.options,
+                                     request);
   });
 }
 
@@ -680,8 +684,7 @@ qpmesh_blocks neighbour_blocks(Call& call, const std::vector<int>& neighbours, b
 template <class Sent, class Received>
 void neighbour_exchange(Call& call, Sent&& sent, Received&& received) {
   const Neighbourhood of{call.communicator()};
-  const qpmesh_blocks in =
-      neighbour_blocks(call, of.targets(), true, of, std::forward<Sent>(sent));
+  const qpmesh_blocks in = neighbour_blocks(call, of.targets(), true, of, std::forward<Sent>(sent));
   const qpmesh_blocks out =
       neighbour_blocks(call, of.sources(), false, of, std::forward<Received>(received));
   run_alltoallv(call, in, out);
@@ -750,16 +753,17 @@ QPMESH_MPI_ENTRY(Barrier_init, (MPI_Comm comm, MPI_Info, MPI_Request* request)) 
 
 // Defines a collective in its three ways. parameters: without communicator; use: what it does with
 // a Call.
-#define QPMESH_MPI_COLLECTIVE(name, beginning, parameters, use)                                   \
-  QPMESH_MPI_COUNTED(name, (QPMESH_MPI_LIST parameters, MPI_Comm comm)) {                         \
-    return collective(QPMESH_MPI_NAME(name), comm, [&](Call& call) { use; });                     \
-  }                                                                                               \
-  QPMESH_MPI_COUNTED(beginning, (QPMESH_MPI_LIST parameters, MPI_Comm comm, MPI_Request* request)) { \
-    return begun(QPMESH_MPI_NAME(beginning), comm, request, false, [&](Call& call) { use; });     \
-  }                                                                                               \
-  QPMESH_MPI_COUNTED(name##_init, (QPMESH_MPI_LIST parameters, MPI_Comm comm, MPI_Info,           \
-                                   MPI_Request* request)) {                                       \
-    return begun(QPMESH_MPI_NAME(name##_init), comm, request, true, [&](Call& call) { use; });    \
+#define QPMESH_MPI_COLLECTIVE(name, beginning, parameters, use)                                    \
+  QPMESH_MPI_COUNTED(name, (QPMESH_MPI_LIST parameters, MPI_Comm comm)) {                          \
+    return collective(QPMESH_MPI_NAME(name), comm, [&](Call& call) { use; });                      \
+  }                                                                                                \
+  QPMESH_MPI_COUNTED(beginning,                                                                    \
+                     (QPMESH_MPI_LIST parameters, MPI_Comm comm, MPI_Request * request)) {         \
+    return begun(QPMESH_MPI_NAME(beginning), comm, request, false, [&](Call& call) { use; });      \
+  }                                                                                                \
+  QPMESH_MPI_COUNTED(                                                                              \
+      name##_init, (QPMESH_MPI_LIST parameters, MPI_Comm comm, MPI_Info, MPI_Request * request)) { \
+    return begun(QPMESH_MPI_NAME(name##_init), comm, request, true, [&](Call& call) { use; });     \
   }
 #define QPMESH_MPI_LIST(...) __VA_ARGS__
 

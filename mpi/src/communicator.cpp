@@ -189,8 +189,7 @@ QPMESH_MPI_ENTRY(Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm* newcomm
   });
 }
 
-QPMESH_MPI_ENTRY(Comm_create_group,
-                 (MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* newcomm)) {
+QPMESH_MPI_ENTRY(Comm_create_group, (MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* newcomm)) {
   return on_communicator("MPI_Comm_create_group", comm, [&](Communicator& own) {
     require(tag >= 0, MPI_ERR_TAG, "tag ", tag, " is negative");
     store(newcomm, create(own, given_group(group), tag));
@@ -198,9 +197,8 @@ QPMESH_MPI_ENTRY(Comm_create_group,
 }
 
 QPMESH_MPI_ENTRY(Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm* newcomm)) {
-  return on_communicator("MPI_Comm_split", comm, [&](Communicator& own) {
-    store(newcomm, split_ranks(own, color, key));
-  });
+  return on_communicator("MPI_Comm_split", comm,
+                         [&](Communicator& own) { store(newcomm, split_ranks(own, color, key)); });
 }
 
 QPMESH_MPI_ENTRY(Comm_split_type,
@@ -208,9 +206,7 @@ QPMESH_MPI_ENTRY(Comm_split_type,
   return on_communicator("MPI_Comm_split_type", comm, [&](Communicator& own) {
     switch (split_type) {
       case MPI_COMM_TYPE_SHARED:
-      case MPI_UNDEFINED:
-        store(newcomm, split_host(own, split_type != MPI_UNDEFINED, key));
-        return;
+      case MPI_UNDEFINED: store(newcomm, split_host(own, split_type != MPI_UNDEFINED, key)); return;
       case MPI_COMM_TYPE_HW_UNGUIDED:
       case MPI_COMM_TYPE_HW_GUIDED:
       case MPI_COMM_TYPE_RESOURCE_GUIDED:  // nothing of the hardware is told apart

@@ -11,9 +11,9 @@
 
 #include "mpi.h"
 
-#define QPMESH_MPI_ENTRY_OF(result, name, parameters)                                        \
-  extern "C" __attribute__((visibility("default"), weak, alias("PMPI_" #name)))              \
-      result MPI_##name parameters;                                                          \
-  extern "C" __attribute__((visibility("default"))) result PMPI_##name parameters;           \
+#define QPMESH_MPI_ENTRY_OF(result, name, parameters)                              \
+  extern "C" __attribute__((visibility("default"), weak, alias("PMPI_" #name)))    \
+  result MPI_##name parameters;                                                    \
+  extern "C" __attribute__((visibility("default"))) result PMPI_##name parameters; \
   result PMPI_##name parameters
 #define QPMESH_MPI_ENTRY(name, parameters) QPMESH_MPI_ENTRY_OF(int, name, parameters)

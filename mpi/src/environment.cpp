@@ -109,15 +109,24 @@ const int tools_cannot_init = MPI_T_ERR_CANNOT_INIT;
 const int tools_not_initialized = MPI_T_ERR_NOT_INITIALIZED;
 
 void abort_job(int code, const char* text) {
+  // Who ends because another rank does has the reason in its text: it ends likewise, and says no
+  // more.
+  static constexpr std::string_view exit_code = " [the job ends with exit code ";
   std::fflush(stdout);
-  std::fprintf(stderr, "%s\n", text);
-  std::fflush(stderr);
+  if (const char* const found = std::strstr(text, exit_code.data())) {
+    code = std::atoi(found + exit_code.size());
+  } else {
+    std::fprintf(stderr, "%s\n", text);
+    std::fflush(stderr);
+    // A launcher ends the others when it sees an error: a zero would be none.
+    code = (code & 0xff) == 0 ? 1 : code & 0xff;
+  }
   if (world_mesh_ != nullptr) {
-    qpmesh_abort(world_mesh_, text);
+    const std::string reason = std::string{text} + exit_code.data() + std::to_string(code) + "]";
+    qpmesh_abort(world_mesh_, reason.c_str());
     qpmesh_progress(world_mesh_);  // the news leaves before the process does
   }
-  // A launcher ends the others when it sees an error: a code that ends in a zero byte would be none.
-  std::_Exit((code & 0xff) == 0 ? 1 : code & 0xff);
+  std::_Exit(code);
 }
 
 }  // namespace qpmesh::mpi

@@ -65,12 +65,12 @@ void check_logical(int bytes) {
 
 using namespace qpmesh::mpi;
 
-#define QPMESH_MPI_NUMBERED(kind, handle_type)                       \
-  QPMESH_MPI_ENTRY(kind##_toint, (handle_type handle)) {             \
-    return NumberOf<handle_type>::all().number(handle);              \
-  }                                                                  \
-  QPMESH_MPI_ENTRY_OF(handle_type, kind##_fromint, (int number)) {   \
-    return NumberOf<handle_type>::all().handle(number);              \
+#define QPMESH_MPI_NUMBERED(kind, handle_type)                     \
+  QPMESH_MPI_ENTRY(kind##_toint, (handle_type handle)) {           \
+    return NumberOf<handle_type>::all().number(handle);            \
+  }                                                                \
+  QPMESH_MPI_ENTRY_OF(handle_type, kind##_fromint, (int number)) { \
+    return NumberOf<handle_type>::all().handle(number);            \
   }
 
 QPMESH_MPI_NUMBERED(Comm, MPI_Comm)

@@ -55,7 +55,9 @@ struct To {
   int rank;
   int tag;
 };
-To to(const Communicator& own, int rank, int tag) { return {mesh_target(own, rank), mesh_tag(tag)}; }
+To to(const Communicator& own, int rank, int tag) {
+  return {mesh_target(own, rank), mesh_tag(tag)};
+}
 To from(const Communicator& own, int rank, int tag) {
   return {mesh_source(own, rank), mesh_source_tag(tag)};
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "communicator.hpp"
 #include "counted.hpp"
@@ -29,6 +30,7 @@ struct Generalized {
 struct RequestExtra {
   Staging staging{};
   std::unique_ptr<Reduction> reduction{};
+  std::optional<qpmesh_call> user{};             // that calls the reduction
   std::function<void(struct Request&)> start{};  // of a persistent one: begins it
   qpmesh_communicator* own_mesh = nullptr;       // of a persistent collective
   std::unique_ptr<Generalized> generalized{};
@@ -82,7 +84,8 @@ inline Request& request_of(MPI_Request handle) {
 // ---- statuses ----
 
 // Source and tag as MPI has them; bytes lie in the internal part.
-void set_status(MPI_Status* status, int source, int tag, std::size_t bytes, bool cancelled) noexcept;
+void set_status(MPI_Status* status, int source, int tag, std::size_t bytes,
+                bool cancelled) noexcept;
 inline void set_status(MPI_Status* status, const qpmesh_status& got) noexcept {
   if (status == MPI_STATUS_IGNORE) return;
   set_status(status, got.source == QPMESH_NO_RANK ? MPI_PROC_NULL : got.source,

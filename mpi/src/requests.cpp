@@ -386,14 +386,14 @@ Count narrowed(MPI_Count count) noexcept {
 
 template <class Count>
 void get_count(const MPI_Status* status, MPI_Datatype type, Count* count) {
-  *count = narrowed<Count>(
-      count_in(static_cast<MPI_Count>(bytes_of(*status)), committed_type(type)));
+  *count =
+      narrowed<Count>(count_in(static_cast<MPI_Count>(bytes_of(*status)), committed_type(type)));
 }
 
 template <class Count>
 void get_elements(const MPI_Status* status, MPI_Datatype type, Count* count) {
-  *count = narrowed<Count>(
-      basics_in(static_cast<MPI_Count>(bytes_of(*status)), committed_type(type)));
+  *count =
+      narrowed<Count>(basics_in(static_cast<MPI_Count>(bytes_of(*status)), committed_type(type)));
 }
 
 void set_elements(MPI_Status* status, MPI_Datatype type, MPI_Count count) {
@@ -498,8 +498,8 @@ QPMESH_MPI_ENTRY(Testall, (int count, MPI_Request requests[], int* flag, MPI_Sta
   });
 }
 
-QPMESH_MPI_ENTRY(Testany, (int count, MPI_Request requests[], int* index, int* flag,
-                           MPI_Status* status)) {
+QPMESH_MPI_ENTRY(Testany,
+                 (int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status)) {
   return on_requests("MPI_Testany", count, requests, [&](std::span<MPI_Request> all) {
     bool any_active = false;
     const std::size_t found = any(all, false, any_active);
@@ -574,20 +574,20 @@ QPMESH_MPI_ENTRY(Request_get_status_all,
       });
 }
 
-QPMESH_MPI_ENTRY(Request_get_status_any, (int count, MPI_Request requests[], int* index, int* flag,
-                                          MPI_Status* status)) {
-  return on_requests(
-      "MPI_Request_get_status_any", count, requests, [&](std::span<MPI_Request> all) {
-        *index = MPI_UNDEFINED;
-        *flag = std::ranges::none_of(all, is_active);
-        if (*flag != 0) return set_empty_status(status);
-        for (std::size_t i = 0; i < all.size(); ++i) {
-          if (!is_active(all[i]) || !status_of(all[i], status)) continue;
-          *index = static_cast<int>(i);
-          *flag = 1;
-          return;
-        }
-      });
+QPMESH_MPI_ENTRY(Request_get_status_any,
+                 (int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status)) {
+  return on_requests("MPI_Request_get_status_any", count, requests,
+                     [&](std::span<MPI_Request> all) {
+                       *index = MPI_UNDEFINED;
+                       *flag = std::ranges::none_of(all, is_active);
+                       if (*flag != 0) return set_empty_status(status);
+                       for (std::size_t i = 0; i < all.size(); ++i) {
+                         if (!is_active(all[i]) || !status_of(all[i], status)) continue;
+                         *index = static_cast<int>(i);
+                         *flag = 1;
+                         return;
+                       }
+                     });
 }
 
 QPMESH_MPI_ENTRY(Request_get_status_some, (int count, MPI_Request requests[], int* ended_count,
@@ -611,8 +611,8 @@ QPMESH_MPI_ENTRY(Grequest_start,
                   MPI_Grequest_cancel_function* cancel, void* extra_state, MPI_Request* request)) {
   return guarded("MPI_Grequest_start", [&] {
     require_running();
-    auto own = std::make_unique<Request>(communicator_of(MPI_COMM_SELF),
-                                         Request::Kind::generalized);
+    auto own =
+        std::make_unique<Request>(communicator_of(MPI_COMM_SELF), Request::Kind::generalized);
     own->need_extra().generalized =
         std::make_unique<Generalized>(Generalized{query, free, cancel, extra_state});
     *request = own.release()->handle();

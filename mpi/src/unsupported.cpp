@@ -3,10 +3,8 @@
 // are left out, and mpi.h is not read here.
 #include "unsupported.hpp"
 
-#define QPMESH_MPI_UNSUPPORTED(name, code)                                    \
-  extern "C" __attribute__((visibility("default"))) int PMPI_##name() {       \
-    return code;                                                              \
-  }                                                                           \
+#define QPMESH_MPI_UNSUPPORTED(name, code)                                             \
+  extern "C" __attribute__((visibility("default"))) int PMPI_##name() { return code; } \
   extern "C" __attribute__((visibility("default"), weak, alias("PMPI_" #name))) int MPI_##name();
 
 // Of communicators, sessions and windows: their error handler is that of MPI_COMM_SELF.
