@@ -10,7 +10,8 @@ packages_test=(mpich libseccomp-dev util-linux procps  # Hydra, the trap for sys
                qemu-system-x86 busybox-static kmod cpio iproute2 xz-utils  # guests with SoftRoCE (tests/vm); hosts of our own
                ibverbs-utils rdmacm-utils perftest                         # and what runs in them
                openssh-client openssh-server                               # qpmesh-run --hosts
-               python3 python3-mpi4py python3-numpy python3-pip python3-setuptools python3-wheel)  # pages: their code, their links, programs side by side
+               python3 python3-mpi4py python3-numpy python3-pip python3-setuptools python3-wheel  # pages: their code, their links, programs side by side
+               python3-torch libtorch-dev)                                 # the backend of torch.distributed
 packages_lint=(clang-format-16 clang-tidy-14 lintian)
 packages_docs=(doxygen python3-markdown python3-pygments)
 packages_arm64=(g++-aarch64-linux-gnu qemu-user)

@@ -1,0 +1,99 @@
+"""A backend of torch.distributed: import qpmesh_torch, then init_process_group("qpmesh").
+
+Error has code (as "peer_dead"), peer, operation, cause, system_error and hint. docs/torch.md says the rest.
+"""
+
+import atexit
+import contextlib
+import weakref
+
+from . import built_for
+
+try:
+    import torch
+    import torch.distributed as distributed
+except ImportError as error:
+    raise ImportError(f"qpmesh_torch needs torch {built_for.torch}, which was not found: install it for this Python ({error})") from error
+if torch.__version__ != built_for.torch:
+    raise ImportError(f"this qpmesh_torch was built for torch {built_for.torch}, and torch {torch.__version__} is installed: "
+                      "build it again beside that one (docs/torch.md)")
+if not distributed.is_available():
+    raise ImportError("this torch was built without torch.distributed: install one that has it")
+
+from . import _library  # noqa: E402  what it is linked with is in torch
+from ._library import Error  # noqa: E402,F401
+
+__version__ = _library.__version__
+
+_groups = weakref.WeakSet()  # of this process, to say goodbye for
+
+
+def _backend(group):
+    """What holds our group: in torch 1 the process group itself, from torch 2 on its backend for the host."""
+    return group._get_backend(torch.device("cpu")) if hasattr(group, "_get_backend") else group
+
+
+def _group(group):
+    if group is None:
+        if not distributed.is_initialized():
+            raise RuntimeError("qpmesh_torch: there is no process group yet; call init_process_group(\"qpmesh\") first")
+        group = distributed.distributed_c10d._get_default_group()
+    return _backend(group)
+
+
+def _make(options, pg_options=None):
+    """One process group of torch's. A group of ranks of a world that is ours is made from that, and meets nobody anew."""
+    ranks = list(options.global_ranks_in_group)
+    world = _group(None) if ranks and distributed.is_initialized() else None
+    if world is not None and _library.is_ours(world):
+        made = _library.subgroup(world, ranks, options.group_id, options.timeout)
+    else:
+        settings = [f"QPMESH_{name.upper()}={_text(value)}" for name, value in (pg_options or {}).items()]
+        made = _library.meet(options.store, options.group_rank, options.group_size, options.group_id, options.timeout, settings)
+    _groups.add(made)
+    return made
+
+
+def _text(value):
+    return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+
+def empty(*shape, dtype=None, group=None):
+    """A tensor, all zero, in memory that the other ranks of the host reach without a copy. For this rank alone, at any time."""
+    shape = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+    dtype = dtype or torch.get_default_dtype()
+    like = torch.empty(0, dtype=dtype)
+    count = 1
+    for length in shape:
+        count *= length
+    if count == 0:
+        return torch.empty(shape, dtype=dtype)
+    return _library.empty_bytes(_group(group), count * like.element_size()).view(dtype).view(shape)
+
+
+@contextlib.contextmanager
+def shared_memory(group=None, bytes_min=16 * 1024):
+    """Tensors of the host that torch makes meanwhile lie in such memory, too: parameters, gradients, buckets."""
+    _library.set_memory(_group(group), bytes_min)
+    try:
+        yield
+    finally:
+        _library.set_memory(None, 0)
+
+
+def abort(reason, group=None):
+    """Operations in flight, and all later ones, fail on every rank of the group."""
+    _library.abort(_group(group), reason)
+
+
+@atexit.register
+def _leave():
+    _library.stop()
+    for group in list(_groups):
+        _library.leave(group)
+
+
+if hasattr(distributed.ProcessGroup, "_get_backend"):
+    distributed.Backend.register_backend("qpmesh", _make, extended_api=True, devices=["cpu"])
+else:
+    distributed.Backend.register_backend("qpmesh", _make, extended_api=True)

@@ -1,0 +1,57 @@
+// What goes wrong, as torch's users see it.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include "qpmesh/qpmesh.h"
+
+namespace qpmesh_torch {
+
+// A RuntimeError of Python's, with the parts of qpmesh::Error.
+class Error : public std::runtime_error {
+ public:
+  // The text begins with what was being done.
+  Error(const std::string& doing, const qpmesh_error& error);
+
+  qpmesh_code code() const noexcept { return code_; }
+  int peer() const noexcept { return peer_; }  // -1: nobody in particular
+  int system_error() const noexcept { return system_error_; }
+  const std::string& operation() const noexcept { return operation_; }
+  const std::string& cause() const noexcept { return cause_; }
+  const std::string& hint() const noexcept { return hint_; }
+
+ private:
+  qpmesh_code code_;
+  int peer_;
+  int system_error_;
+  std::string operation_;
+  std::string cause_;
+  std::string hint_;
+};
+
+// The code's name, as "peer_dead".
+const char* name_of(qpmesh_code code) noexcept;
+
+// One call of a group, for texts: "allreduce (number 17 of group 'default_pg')".
+struct Doing {
+  const char* operation;     // lasts for ever
+  std::uint64_t number;      // of the group's calls, from 1 on; 0: not one of those
+  const std::string* group;  // its name; lasts as long as the group
+  std::string text() const;
+};
+
+// What the last failed call of this thread met.
+[[noreturn]] void throw_last_error(const Doing& doing);
+inline void require_ok(int code, const Doing& doing) {
+  if (code != QPMESH_OK) throw_last_error(doing);
+}
+[[noreturn]] void throw_error(const Doing& doing, qpmesh_code code, const std::string& cause,
+                              const std::string& hint);
+[[noreturn]] inline void bad_argument(const Doing& doing, const std::string& cause,
+                                      const std::string& hint) {
+  throw_error(doing, QPMESH_BAD_ARGUMENT, cause, hint);
+}
+
+}  // namespace qpmesh_torch

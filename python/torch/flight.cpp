@@ -1,0 +1,218 @@
+#include <Python.h>  // first, as it says itself
+
+#include "torch/flight.hpp"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <climits>
+
+namespace qpmesh_torch {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A future is complete when it is handed out, if the operation ends so soon. A short wait costs
+// less than the two wake-ups that telling another thread takes, and where ranks compute alike the
+// others are no further behind.
+constexpr int future_wait_ms = 2;
+
+// Python's other threads may run meanwhile. torch does not see to that everywhere.
+class Unlocked {
+ public:
+  Unlocked()
+      : held_{Py_IsInitialized() != 0 && PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr} {}
+  ~Unlocked() {
+    if (held_ != nullptr) PyEval_RestoreThread(held_);
+  }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  PyThreadState* held_;
+};
+
+// Of Work::wait; 0 and what is negative is none.
+int limit_ms(milliseconds limit) noexcept {
+  return static_cast<int>(std::clamp<std::int64_t>(limit.count(), 0, INT_MAX));
+}
+
+}  // namespace
+
+Flight::~Flight() {
+  // What is left was never started, or nobody can be told of its end any more: its memory is kept.
+  for (qpmesh_request* request : requests_) {
+    if (request != nullptr) qpmesh_request_free(request);
+  }
+}
+
+void Flight::take_error(int code) {
+  if (code == QPMESH_OK || error_) return;
+  try {
+    throw_last_error(doing_);
+  } catch (...) {
+    error_ = std::current_exception();
+  }
+}
+
+void Flight::conclude() {
+  if (!error_ && bytes_expected_ >= 0 && status_.source >= 0 &&
+      status_.bytes != static_cast<std::size_t>(bytes_expected_)) {
+    try {
+      throw_error(doing_, QPMESH_MISMATCH,
+                  "the message from rank " + std::to_string(status_.source) + " has " +
+                      std::to_string(status_.bytes) + " bytes, the tensor " +
+                      std::to_string(bytes_expected_),
+                  "receive into a tensor of the shape that was sent");
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+  }
+  if (!error_ && !copies_.empty()) {
+    try {
+      const c10::AutoGradMode no_gradient{false};
+      const at::AutoDispatchBelowADInplaceOrView no_autograd;
+      for (const Copy& copy : copies_) copy.to.copy_(copy.from);
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+  }
+  copies_.clear();
+  kept_.clear();
+  group_->operation_ends();
+  ended_.store(true, std::memory_order_release);
+}
+
+bool Flight::wait_for_requests(int limit_ms) {
+  const Group::Waiting waiting{*group_};
+  for (qpmesh_request*& request : requests_) {
+    if (request == nullptr) continue;
+    int done = 1;
+    const int code = limit_ms == 0 ? qpmesh_wait(request, &status_)
+                                   : qpmesh_wait_for(request, limit_ms, &done, &status_);
+    if (code == QPMESH_OK && done == 0) return false;
+    take_error(code);
+    qpmesh_request_free(std::exchange(request, nullptr));
+  }
+  return true;
+}
+
+bool Flight::test() {
+  if (ended_.load(std::memory_order_acquire)) return true;
+  {
+    const std::unique_lock lock{ending_, std::try_to_lock};
+    if (!lock) return false;  // somebody waits
+    if (ended_) return true;
+    for (qpmesh_request*& request : requests_) {
+      if (request == nullptr) continue;
+      int done = 1;
+      const int code = qpmesh_test(request, &done, &status_);
+      if (code == QPMESH_OK && done == 0) return false;
+      take_error(code);
+      qpmesh_request_free(std::exchange(request, nullptr));
+    }
+    conclude();
+  }
+  complete_future();
+  return true;
+}
+
+bool Flight::wait(milliseconds limit) {
+  if (ended_.load(std::memory_order_acquire)) return true;
+  {
+    std::unique_lock lock{ending_, std::defer_lock};
+    if (limit.count() <= 0) lock.lock();
+    else if (!lock.try_lock_for(limit)) return false;
+    if (!ended_) {
+      if (!wait_for_requests(limit_ms(limit))) return false;
+      conclude();
+    }
+  }
+  complete_future();
+  return true;
+}
+
+std::exception_ptr Flight::error() const {
+  return ended_.load(std::memory_order_acquire) ? error_ : nullptr;
+}
+
+// What hangs on a future runs here, without a lock of ours.
+void Flight::complete_future() {
+  c10::intrusive_ptr<c10::ivalue::Future> future;
+  {
+    const std::lock_guard lock{future_mutex_};
+    if (!future_ || future_is_told_) return;
+    future_is_told_ = true;
+    future = future_;
+  }
+  if (error_) future->setError(error_);
+  else future->markCompleted(c10::IValue{results_});
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> Flight::future() {
+  {
+    const std::lock_guard lock{future_mutex_};
+    if (future_) return future_;
+    future_ =
+        c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+  }
+  bool has_ended = false;
+  {
+    const Unlocked python;
+    has_ended = wait(milliseconds{future_wait_ms});
+  }
+  if (has_ended) complete_future();
+  else watch();
+  return future_;
+}
+
+void Flight::leave_alone() {
+  if (!ended_.load(std::memory_order_acquire) && !test()) watch();
+}
+
+void Flight::watch() {
+  {
+    const std::lock_guard lock{ending_};
+    if (ended_ || watched_) return;
+    watched_ = true;
+    group_->background().watch(shared_from_this(),
+                               std::chrono::steady_clock::now() + milliseconds{timeout_ms_});
+    in_flight_ = static_cast<std::size_t>(
+        std::ranges::count_if(requests_, [](auto* request) { return request != nullptr; }));
+    for (qpmesh_request* request : requests_) {
+      if (request == nullptr) continue;
+      // Inside a call of the library, or here where it has ended already.
+      const auto at_end = [](void* context) {
+        const std::unique_ptr<std::shared_ptr<Flight>> held{
+            static_cast<std::shared_ptr<Flight>*>(context)};
+        Flight& flight = **held;
+        if (flight.in_flight_.fetch_sub(1) == 1)
+          flight.group_->background().ended(std::move(*held));
+      };
+      auto held = std::make_unique<std::shared_ptr<Flight>>(shared_from_this());
+      if (qpmesh_on_end(request, at_end, held.get()) == QPMESH_OK) held.release();
+    }
+  }
+}
+
+std::vector<at::Tensor> Work::result() { return flight_->results(); }
+
+bool Work::wait(milliseconds timeout) {
+  if (!flight_->wait(timeout)) {
+    throw_error(flight_->doing(), QPMESH_TIMEOUT,
+                "it has not ended after " + std::to_string(timeout.count()) + " ms of wait",
+                "wait again: it goes on until the group's timeout");
+  }
+  if (const std::exception_ptr error = flight_->error()) std::rethrow_exception(error);
+  return true;
+}
+
+void Work::abort() {
+  const Doing& doing = flight_->doing();
+  require_ok(qpmesh_abort(flight_->group().communicator(doing), doing.text().c_str()), doing);
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() { return flight_->future(); }
+
+}  // namespace qpmesh_torch

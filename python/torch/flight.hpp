@@ -1,0 +1,114 @@
+// An operation in flight, and what torch holds of it.
+#pragma once
+
+#include <ATen/core/ivalue.h>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "torch/group.hpp"
+
+namespace qpmesh_torch {
+
+// The requests of one operation, and what they need. Any thread; whoever finds the end settles it.
+class Flight : public std::enable_shared_from_this<Flight> {
+ public:
+  Flight(std::shared_ptr<Group> group, const char* operation, std::uint64_t number, int timeout_ms)
+      : group_{std::move(group)},
+        doing_{operation, number, &group_->name()},
+        timeout_ms_{timeout_ms} {}
+  Flight(const Flight&) = delete;
+  Flight& operator=(const Flight&) = delete;
+  ~Flight();
+
+  // ---- before it is shared ----
+  const Doing& doing() const noexcept { return doing_; }
+  Group& group() const noexcept { return *group_; }
+  int timeout_ms() const noexcept { return timeout_ms_; }
+  // For an _async call to store its request in.
+  qpmesh_request** request() { return &requests_.emplace_back(nullptr); }
+  // Memory that the requests use.
+  void keep(const at::Tensor& tensor) { kept_.push_back(tensor); }
+  // from, which was kept, is what to is to hold at the end.
+  void copy_back(const at::Tensor& to, const at::Tensor& from) { copies_.push_back({to, from}); }
+  // A receive takes a message of just so many bytes.
+  void expect(std::size_t bytes) noexcept { bytes_expected_ = static_cast<std::int64_t>(bytes); }
+  void set_results(std::vector<at::Tensor> results) { results_ = std::move(results); }
+
+  // ---- from here on, any thread ----
+  // One look.
+  bool test();
+  // Until it has ended, or so long, where limit is positive; whether it has ended.
+  bool wait(std::chrono::milliseconds limit);
+  // wait() without a limit.
+  void settle() { wait(std::chrono::milliseconds::zero()); }
+  // Null, or what it failed with, when it has ended.
+  std::exception_ptr error() const;
+  const std::vector<at::Tensor>& results() const noexcept { return results_; }
+  int source() const noexcept { return status_.source; }
+  c10::intrusive_ptr<c10::ivalue::Future> future();
+  // Nobody is going to wait for it.
+  void leave_alone();
+
+ private:
+  struct Copy {
+    at::Tensor to;
+    at::Tensor from;
+  };
+  // Holding ending_; limit_ms 0: none; whether all have ended.
+  bool wait_for_requests(int limit_ms);
+  void take_error(int code);
+  void conclude();
+  void complete_future();
+  // The background settles it.
+  void watch();
+
+  const std::shared_ptr<Group> group_;
+  const Doing doing_;
+  const int timeout_ms_;
+  std::vector<qpmesh_request*> requests_;  // null: has ended
+  std::vector<at::Tensor> kept_;
+  std::vector<Copy> copies_;
+  std::vector<at::Tensor> results_;
+  std::int64_t bytes_expected_ = -1;
+  qpmesh_status status_{.source = -1, .tag = 0, .bytes = 0};
+
+  std::timed_mutex ending_;          // a request belongs to one thread at a time
+  std::atomic<bool> ended_ = false;  // written under ending_; all below is readable then
+  std::exception_ptr error_;
+  std::mutex future_mutex_;
+  c10::intrusive_ptr<c10::ivalue::Future> future_;  // by future_mutex_, as is:
+  bool future_is_told_ = false;
+  std::atomic<std::size_t> in_flight_ = 0;  // of the requests, where the background watches
+  bool watched_ = false;                    // under ending_
+};
+
+// A Flight as torch asks for it.
+class Work final : public c10d::Work {
+ public:
+  Work(std::shared_ptr<Flight> flight, int rank, c10d::OpType type, const char* title,
+       const std::vector<at::Tensor>& inputs)
+      : c10d::Work{rank, type, title, inputs}, flight_{std::move(flight)} {}
+  ~Work() override { flight_->leave_alone(); }
+
+  bool isCompleted() override { return flight_->test(); }
+  bool isSuccess() const override { return flight_->test() && !flight_->error(); }
+  std::exception_ptr exception() const override { return flight_->error(); }
+  int sourceRank() const override { return flight_->source(); }
+  std::vector<at::Tensor> result() override;
+  void synchronize() override {}
+  bool wait(std::chrono::milliseconds timeout) override;
+  void abort() override;
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+
+ private:
+  std::shared_ptr<Flight> flight_;
+};
+
+}  // namespace qpmesh_torch

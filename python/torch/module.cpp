@@ -1,0 +1,108 @@
+// The module qpmesh_torch._library. qpmesh_torch/__init__.py is what users import.
+#include <pybind11/chrono.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <mutex>
+
+#include "qpmesh/version.h"
+#include "torch/memory.hpp"
+#include "torch/process_group.hpp"
+
+namespace qpmesh_torch {
+namespace {
+
+namespace py = pybind11;
+
+using Handle = c10::intrusive_ptr<Interface>;
+
+PyObject* error_type = nullptr;  // for ever
+
+void raise(const Error& error) noexcept {
+  try {
+    const py::object raised = py::handle{error_type}(error.what());
+    raised.attr("code") = name_of(error.code());
+    raised.attr("peer") =
+        error.peer() < 0 ? py::object{py::none()} : py::object{py::int_(error.peer())};
+    raised.attr("operation") = error.operation();
+    raised.attr("cause") = error.cause();
+    raised.attr("system_error") = error.system_error();
+    raised.attr("hint") = error.hint();
+    PyErr_SetObject(error_type, raised.ptr());
+  } catch (py::error_already_set& of_python) {  // no memory
+    of_python.restore();
+  } catch (...) {
+    PyErr_NoMemory();
+  }
+}
+
+// Null: of another backend.
+ProcessGroup* ours(const Handle& handle) { return dynamic_cast<ProcessGroup*>(handle.get()); }
+
+const std::shared_ptr<Group>& group_of(const Handle& handle) {
+  if (ProcessGroup* const group = ours(handle)) return group->group();
+  bad_argument({"group", 0, nullptr}, "the process group has another backend",
+               "give one of the backend qpmesh");
+}
+
+Handle made(std::shared_ptr<Group> group) {
+  return c10::make_intrusive<ProcessGroup>(std::move(group));
+}
+
+}  // namespace
+}  // namespace qpmesh_torch
+
+PYBIND11_MODULE(_library, module) {
+  using namespace qpmesh_torch;
+  using std::chrono::milliseconds;
+  error_type = PyErr_NewExceptionWithDoc(
+      "qpmesh_torch.Error",
+      "What the world or the caller did wrong: code (as 'peer_dead'), peer (the rank that is to "
+      "blame, or None), operation, cause, system_error (errno, or 0), hint.",
+      PyExc_RuntimeError, nullptr);
+  if (error_type == nullptr) throw py::error_already_set();
+  module.attr("Error") = py::handle{error_type};
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): the type that pybind11 asks for
+  py::register_exception_translator([](std::exception_ptr thrown) {
+    try {
+      if (thrown) std::rethrow_exception(thrown);
+    } catch (const Error& error) {
+      raise(error);
+    }
+  });
+  module.attr("__version__") = QPMESH_VERSION;
+  const py::call_guard<py::gil_scoped_release> unlocked;
+  module.def(
+      "meet",
+      [](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, const std::string& name,
+         milliseconds timeout, const std::vector<std::string>& settings) {
+        return made(Group::meet(store, rank, size, name, timeout, settings));
+      },
+      unlocked);
+  module.def(
+      "subgroup",
+      [](const Handle& world, const std::vector<int>& ranks, const std::string& name,
+         milliseconds timeout) { return made(group_of(world)->subgroup(ranks, name, timeout)); },
+      unlocked);
+  module.def("is_ours", [](const Handle& group) { return ours(group) != nullptr; });
+  module.def(
+      "empty_bytes",
+      [](const Handle& group, std::int64_t bytes) { return empty_bytes(group_of(group), bytes); },
+      unlocked);
+  module.def(
+      "set_memory",
+      [](const std::optional<Handle>& group, std::int64_t bytes_min) {
+        set_memory(group ? group_of(*group) : nullptr, bytes_min);
+      },
+      unlocked);
+  module.def(
+      "abort",
+      [](const Handle& group, const std::string& reason) {
+        const Doing doing{"abort", 0, &group_of(group)->name()};
+        require_ok(qpmesh_abort(group_of(group)->communicator(doing), reason.c_str()), doing);
+      },
+      unlocked);
+  module.def(
+      "leave", [](const Handle& group) { group_of(group)->leave(); }, unlocked);
+  module.def(
+      "stop", [] { Background::of_process().stop(); }, unlocked);
+}

@@ -1,0 +1,416 @@
+#include "torch/process_group.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+namespace qpmesh_torch {
+namespace {
+
+// Of a coalesced call, tensors up to this length go together in one vector: two copies of it cost
+// less than a call.
+constexpr std::int64_t packed_bytes_max = 16 * 1024;
+
+}  // namespace
+
+// One operation from its arguments to its Work.
+class ProcessGroup::Launch {
+ public:
+  Launch(ProcessGroup& of, c10d::OpType type, const char* operation, const char* title,
+         std::chrono::milliseconds timeout, bool is_collective = true)
+      : of_{of},
+        type_{type},
+        title_{title},
+        flight_{std::make_shared<Flight>(of.group_, operation,
+                                         is_collective ? ++of.collectives_ : of.collectives_.load(),
+                                         of.group_->timeout_ms(timeout))},
+        communicator_{of.group_->communicator(flight_->doing())} {}
+
+  Flight& flight() noexcept { return *flight_; }
+  const Doing& doing() const noexcept { return flight_->doing(); }
+  qpmesh_communicator* communicator() const noexcept { return communicator_; }
+
+  // Each rank has one tensor: it is one process, and not one thread for each of several devices.
+  const at::Tensor& only(const Tensors& tensors) const {
+    if (tensors.size() != 1) {
+      bad_argument(doing(), "the list has " + std::to_string(tensors.size()) + " tensors",
+                   "give one tensor; several at a time are for the _coalesced calls");
+    }
+    return tensors.front();
+  }
+  const Tensors& only(const Lists& lists) const {
+    if (lists.size() != 1) {
+      bad_argument(doing(), "there are " + std::to_string(lists.size()) + " lists of tensors",
+                   "give one list");
+    }
+    return lists.front();
+  }
+  // The list that the root alone has.
+  const Tensors* of_root(const Lists& lists, std::int64_t root) const {
+    if (root == of_.getRank()) return &only(lists);
+    if (!lists.empty()) {
+      bad_argument(doing(), "a list of tensors, and rank " + std::to_string(root) + " is the root",
+                   "the root alone gives the list");
+    }
+    return nullptr;
+  }
+  int root(std::int64_t rank, std::int64_t tensor = 0) const {
+    if (tensor != 0)
+      bad_argument(doing(), "tensor " + std::to_string(tensor) + " of a rank", "each has one");
+    return static_cast<int>(rank);
+  }
+
+  Elements elements(const at::Tensor& tensor) const { return elements_of(tensor, doing()); }
+  void require_one_type(const at::Tensor& one, const at::Tensor& other) const {
+    if (one.scalar_type() == other.scalar_type()) return;
+    bad_argument(doing(),
+                 std::string{"tensors of "} + c10::toString(one.scalar_type()) + " and " +
+                     c10::toString(other.scalar_type()),
+                 "give both of one type");
+  }
+  // whole is as long as so many of part.
+  void require_blocks(const at::Tensor& whole, const at::Tensor& part) const {
+    if (whole.numel() == part.numel() * of_.getSize()) return;
+    bad_argument(doing(),
+                 "one tensor has " + std::to_string(whole.numel()) + " elements, the other " +
+                     std::to_string(part.numel()),
+                 "the long one is as long as " + std::to_string(of_.getSize()) +
+                     " of the short one: one for each rank");
+  }
+
+  const qpmesh_call* call(qpmesh_function function = nullptr) {
+    call_ = {.struct_bytes = sizeof call_,
+             .timeout_ms = flight_->timeout_ms(),
+             .algorithm = nullptr,
+             .synchronous = 0,
+             .prepared = 0,
+             .function = function,
+             .context = nullptr,
+             .commutative = 1,
+             .head = 0};
+    return &call_;
+  }
+  qpmesh_request** request() { return flight_->request(); }
+  void begun(int code) { require_ok(code, doing()); }
+
+  Begun work(Tensors results) {
+    auto work = c10::make_intrusive<Work>(flight_, of_.getRank(), type_, title_, results);
+    flight_->set_results(std::move(results));
+    of_.group_->operation_begins();
+    return work;
+  }
+
+ private:
+  ProcessGroup& of_;
+  const c10d::OpType type_;
+  const char* title_;
+  const std::shared_ptr<Flight> flight_;
+  qpmesh_communicator* const communicator_;
+  qpmesh_call call_{};
+};
+
+ProcessGroup::Begun ProcessGroup::broadcast(Tensors& tensors,
+                                            const c10d::BroadcastOptions& options) {
+  Launch launch{*this, c10d::OpType::BROADCAST, "broadcast", "qpmesh:broadcast", options.timeout};
+  const at::Tensor& tensor = launch.only(tensors);
+  const int root = launch.root(options.rootRank, options.rootTensor);
+  const Elements elements = launch.elements(tensor);
+  void* const data =
+      root == getRank() ? source(launch.flight(), tensor) : target(launch.flight(), tensor);
+  launch.begun(qpmesh_broadcast_async(launch.communicator(), data, elements.count(tensor),
+                                      elements.type, root, launch.call(), launch.request()));
+  return launch.work({tensor});
+}
+
+ProcessGroup::Begun ProcessGroup::allreduce(Tensors& tensors,
+                                            const c10d::AllreduceOptions& options) {
+  Launch launch{*this, c10d::OpType::ALLREDUCE, "allreduce", "qpmesh:all_reduce", options.timeout};
+  const at::Tensor& tensor = launch.only(tensors);
+  const Reduction how = reduction_of(options.reduceOp, tensor, launch.doing());
+  void* const data = source_and_target(launch.flight(), tensor, &options.reduceOp);
+  launch.begun(qpmesh_allreduce_async(launch.communicator(), data, data, how.elements.count(tensor),
+                                      how.elements.type, how.reduction, launch.call(how.function),
+                                      launch.request()));
+  return launch.work({tensor});
+}
+
+ProcessGroup::Begun ProcessGroup::allreduce_coalesced(
+    Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
+  Launch launch{*this, c10d::OpType::ALLREDUCE_COALESCED, "allreduce_coalesced",
+                "qpmesh:all_reduce", options.timeout};
+  const auto allreduce = [&](const at::Tensor& tensor, const c10d::ReduceOp* premultiplied) {
+    const Reduction how = reduction_of(options.reduceOp, tensor, launch.doing());
+    void* const data = source_and_target(launch.flight(), tensor, premultiplied);
+    launch.begun(qpmesh_allreduce_async(
+        launch.communicator(), data, data, how.elements.count(tensor), how.elements.type,
+        how.reduction, launch.call(how.function), launch.request()));
+  };
+  Tensors packed;
+  std::int64_t packed_elements = 0;
+  for (const at::Tensor& tensor : tensors) {
+    launch.require_one_type(tensors.front(), tensor);
+    reduction_of(options.reduceOp, tensor, launch.doing());
+    if (static_cast<std::int64_t>(tensor.nbytes()) > packed_bytes_max) continue;
+    packed.push_back(tensor);
+    packed_elements += tensor.numel();
+  }
+  for (const at::Tensor& tensor : tensors) {
+    if (static_cast<std::int64_t>(tensor.nbytes()) > packed_bytes_max)
+      allreduce(tensor, &options.reduceOp);
+  }
+  if (packed.size() == 1) {
+    allreduce(packed.front(), &options.reduceOp);
+  } else if (packed_elements > 0) {
+    const at::Tensor vector = pack(launch.flight(), packed, packed_elements, options.reduceOp);
+    allreduce(vector, nullptr);
+  }
+  return launch.work(tensors);
+}
+
+ProcessGroup::Begun ProcessGroup::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
+  Launch launch{*this, c10d::OpType::REDUCE, "reduce", "qpmesh:reduce", options.timeout};
+  const at::Tensor& tensor = launch.only(tensors);
+  const int root = launch.root(options.rootRank, options.rootTensor);
+  const Reduction how = reduction_of(options.reduceOp, tensor, launch.doing());
+  const bool is_root = root == getRank();
+  void* const data = is_root ? source_and_target(launch.flight(), tensor, &options.reduceOp)
+                             : source(launch.flight(), tensor, &options.reduceOp);
+  launch.begun(qpmesh_reduce_async(launch.communicator(), data, is_root ? data : nullptr,
+                                   how.elements.count(tensor), how.elements.type, how.reduction,
+                                   root, launch.call(how.function), launch.request()));
+  return launch.work({tensor});
+}
+
+ProcessGroup::Begun ProcessGroup::allgather(Lists& outputs, Tensors& inputs,
+                                            const c10d::AllgatherOptions& options) {
+  Launch launch{*this, c10d::OpType::ALLGATHER, "allgather", "qpmesh:all_gather", options.timeout};
+  const at::Tensor& input = launch.only(inputs);
+  const Tensors& output = launch.only(outputs);
+  const Elements elements = launch.elements(input);
+  TensorBlocks blocks = TensorBlocks::of_targets(launch.flight(), output, elements);
+  launch.require_one_type(input, output.front());
+  launch.begun(qpmesh_allgatherv_async(launch.communicator(), source(launch.flight(), input),
+                                       elements.count(input), blocks.get(), elements.type,
+                                       launch.call(), launch.request()));
+  return launch.work(output);
+}
+
+ProcessGroup::Begun ProcessGroup::_allgather_base(at::Tensor& output, at::Tensor& input,
+                                                  const c10d::AllgatherOptions& options) {
+  Launch launch{*this, c10d::OpType::_ALLGATHER_BASE, "_allgather_base", "qpmesh:_all_gather_base",
+                options.timeout};
+  const Elements elements = launch.elements(input);
+  launch.elements(output);
+  launch.require_one_type(input, output);
+  launch.require_blocks(output, input);
+  launch.begun(qpmesh_allgather_async(launch.communicator(), source(launch.flight(), input),
+                                      target(launch.flight(), output), elements.count(input),
+                                      elements.type, launch.call(), launch.request()));
+  return launch.work({output});
+}
+
+ProcessGroup::Begun ProcessGroup::allgather_coalesced(Lists& outputs, Tensors& inputs,
+                                                      const c10d::AllgatherOptions& options) {
+  Launch launch{*this, c10d::OpType::ALLGATHER_COALESCED, "allgather_coalesced",
+                "qpmesh:all_gather", options.timeout};
+  if (outputs.size() != static_cast<std::size_t>(getSize())) {
+    bad_argument(launch.doing(), "there are " + std::to_string(outputs.size()) + " output lists",
+                 "give one for each of the " + std::to_string(getSize()) + " ranks");
+  }
+  for (const Tensors& list : outputs) {
+    if (list.size() != inputs.size()) {
+      bad_argument(launch.doing(),
+                   "an output list has " + std::to_string(list.size()) +
+                       " tensors, and there are " + std::to_string(inputs.size()) + " inputs",
+                   "each rank's list has one for each input");
+    }
+  }
+  Tensors results;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    Tensors output;
+    for (const Tensors& list : outputs) output.push_back(list[i]);
+    const Elements elements = launch.elements(inputs[i]);
+    TensorBlocks blocks = TensorBlocks::of_targets(launch.flight(), output, elements);
+    launch.require_one_type(inputs[i], output.front());
+    launch.begun(qpmesh_allgatherv_async(launch.communicator(), source(launch.flight(), inputs[i]),
+                                         elements.count(inputs[i]), blocks.get(), elements.type,
+                                         launch.call(), launch.request()));
+    results.insert(results.end(), output.begin(), output.end());
+  }
+  return launch.work(std::move(results));
+}
+
+ProcessGroup::Begun ProcessGroup::gather(Lists& outputs, Tensors& inputs,
+                                         const c10d::GatherOptions& options) {
+  Launch launch{*this, c10d::OpType::GATHER, "gather", "qpmesh:gather", options.timeout};
+  const at::Tensor& input = launch.only(inputs);
+  const int root = launch.root(options.rootRank);
+  const Elements elements = launch.elements(input);
+  const Tensors* const output = launch.of_root(outputs, root);
+  std::optional<TensorBlocks> blocks;
+  if (output != nullptr) {
+    blocks = TensorBlocks::of_targets(launch.flight(), *output, elements);
+    launch.require_one_type(input, output->front());
+  }
+  launch.begun(qpmesh_gatherv_async(launch.communicator(), source(launch.flight(), input),
+                                    elements.count(input), blocks ? blocks->get() : nullptr,
+                                    elements.type, root, launch.call(), launch.request()));
+  return launch.work(output != nullptr ? *output : Tensors{});
+}
+
+ProcessGroup::Begun ProcessGroup::scatter(Tensors& outputs, Lists& inputs,
+                                          const c10d::ScatterOptions& options) {
+  Launch launch{*this, c10d::OpType::SCATTER, "scatter", "qpmesh:scatter", options.timeout};
+  const at::Tensor& output = launch.only(outputs);
+  const int root = launch.root(options.rootRank);
+  const Elements elements = launch.elements(output);
+  const Tensors* const input = launch.of_root(inputs, root);
+  std::optional<TensorBlocks> blocks;
+  if (input != nullptr) {
+    blocks = TensorBlocks::of_sources(launch.flight(), *input, elements);
+    launch.require_one_type(output, input->front());
+  }
+  launch.begun(qpmesh_scatterv_async(launch.communicator(), blocks ? blocks->get() : nullptr,
+                                     target(launch.flight(), output), elements.count(output),
+                                     elements.type, root, launch.call(), launch.request()));
+  return launch.work({output});
+}
+
+ProcessGroup::Begun ProcessGroup::reduce_scatter(Tensors& outputs, Lists& inputs,
+                                                 const c10d::ReduceScatterOptions& options) {
+  Launch launch{*this, c10d::OpType::REDUCE_SCATTER, "reduce_scatter", "qpmesh:reduce_scatter",
+                options.timeout};
+  const at::Tensor& output = launch.only(outputs);
+  const Tensors& input = launch.only(inputs);
+  const Reduction how = reduction_of(options.reduceOp, output, launch.doing());
+  TensorBlocks blocks =
+      TensorBlocks::of_sources(launch.flight(), input, how.elements, &options.reduceOp);
+  launch.require_one_type(output, input.front());
+  launch.begun(qpmesh_reduce_scatterv_async(
+      launch.communicator(), blocks.get(), target(launch.flight(), output),
+      how.elements.count(output), how.elements.type, how.reduction, launch.call(how.function),
+      launch.request()));
+  return launch.work({output});
+}
+
+ProcessGroup::Begun ProcessGroup::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                                                       const c10d::ReduceScatterOptions& options) {
+  Launch launch{*this, c10d::OpType::_REDUCE_SCATTER_BASE, "_reduce_scatter_base",
+                "qpmesh:_reduce_scatter_base", options.timeout};
+  const Reduction how = reduction_of(options.reduceOp, output, launch.doing());
+  launch.elements(input);
+  launch.require_one_type(input, output);
+  launch.require_blocks(input, output);
+  void* const in = source(launch.flight(), input, &options.reduceOp);
+  launch.begun(qpmesh_reduce_scatter_async(
+      launch.communicator(), in, target(launch.flight(), output), how.elements.count(output),
+      how.elements.type, how.reduction, launch.call(how.function), launch.request()));
+  return launch.work({output});
+}
+
+ProcessGroup::Begun ProcessGroup::alltoall_base(at::Tensor& output, at::Tensor& input,
+                                                std::vector<int64_t>& output_splits,
+                                                std::vector<int64_t>& input_splits,
+                                                const c10d::AllToAllOptions& options) {
+  Launch launch{*this, c10d::OpType::ALLTOALL_BASE, "alltoall_base", "qpmesh:all_to_all",
+                options.timeout};
+  const Elements elements = launch.elements(input);
+  launch.elements(output);
+  launch.require_one_type(input, output);
+  void* const in = source(launch.flight(), input);
+  void* const out = target(launch.flight(), output);
+  const auto ranks = static_cast<std::size_t>(getSize());
+  if (output_splits.empty() && input_splits.empty()) {
+    if (input.numel() != output.numel() || input.numel() % getSize() != 0) {
+      bad_argument(launch.doing(),
+                   "the input has " + std::to_string(input.numel()) + " elements, the output " +
+                       std::to_string(output.numel()),
+                   "without split sizes both are equally long, and each rank has one of " +
+                       std::to_string(getSize()) + " parts");
+    }
+    launch.begun(qpmesh_alltoall_async(launch.communicator(), in, out,
+                                       elements.count(input) / ranks, elements.type, launch.call(),
+                                       launch.request()));
+    return launch.work({output});
+  }
+  const auto counts = [&](const at::Tensor& tensor, const std::vector<int64_t>& splits) {
+    // Rows of a matrix, or elements.
+    const std::int64_t rows = tensor.dim() == 0 ? 1 : tensor.size(0);
+    const std::vector<int64_t> all =
+        splits.empty() ? std::vector<int64_t>(ranks, rows / getSize()) : splits;
+    if (all.size() != ranks || std::accumulate(all.begin(), all.end(), std::int64_t{0}) != rows ||
+        std::any_of(all.begin(), all.end(), [](std::int64_t each) { return each < 0; })) {
+      bad_argument(launch.doing(),
+                   "the split sizes do not part the " + std::to_string(rows) +
+                       " rows of the tensor among " + std::to_string(ranks) + " ranks",
+                   "give one size for each rank; their sum is size(0)");
+    }
+    const std::size_t of_row =
+        rows == 0 ? 0 : elements.count(tensor) / static_cast<std::size_t>(rows);
+    std::vector<std::size_t> counts;
+    for (const std::int64_t each : all) counts.push_back(static_cast<std::size_t>(each) * of_row);
+    return counts;
+  };
+  const std::vector<std::size_t> in_counts = counts(input, input_splits);
+  const std::vector<std::size_t> out_counts = counts(output, output_splits);
+  const qpmesh_blocks in_blocks{in, in_counts.data(), nullptr, nullptr};
+  const qpmesh_blocks out_blocks{out, out_counts.data(), nullptr, nullptr};
+  launch.begun(qpmesh_alltoallv_async(launch.communicator(), &in_blocks, &out_blocks, elements.type,
+                                      launch.call(), launch.request()));
+  return launch.work({output});
+}
+
+ProcessGroup::Begun ProcessGroup::alltoall(Tensors& outputs, Tensors& inputs,
+                                           const c10d::AllToAllOptions& options) {
+  Launch launch{*this, c10d::OpType::ALLTOALL, "alltoall", "qpmesh:all_to_all", options.timeout};
+  if (inputs.empty()) bad_argument(launch.doing(), "the list of inputs is empty", "give one each");
+  const Elements elements = launch.elements(inputs.front());
+  TensorBlocks in = TensorBlocks::of_sources(launch.flight(), inputs, elements);
+  TensorBlocks out = TensorBlocks::of_targets(launch.flight(), outputs, elements);
+  launch.require_one_type(inputs.front(), outputs.front());
+  launch.begun(qpmesh_alltoallv_async(launch.communicator(), in.get(), out.get(), elements.type,
+                                      launch.call(), launch.request()));
+  return launch.work(outputs);
+}
+
+ProcessGroup::Begun ProcessGroup::barrier(const c10d::BarrierOptions& options) {
+  Launch launch{*this, c10d::OpType::BARRIER, "barrier", "qpmesh:barrier", options.timeout};
+  launch.begun(qpmesh_barrier_async(launch.communicator(), launch.call(), launch.request()));
+  return launch.work({});
+}
+
+void ProcessGroup::monitoredBarrier(const c10d::BarrierOptions& options, bool) {
+  barrier(options)->wait();
+}
+
+ProcessGroup::Begun ProcessGroup::send(Tensors& tensors, int destination, int tag) {
+  Launch launch{*this, c10d::OpType::SEND, "send", "qpmesh:send", c10d::kUnsetTimeout, false};
+  const at::Tensor& tensor = launch.only(tensors);
+  const Elements elements = launch.elements(tensor);
+  launch.begun(qpmesh_send_async(launch.communicator(), source(launch.flight(), tensor),
+                                 elements.count(tensor), elements.type, destination, tag,
+                                 launch.call(), launch.request()));
+  return launch.work({tensor});
+}
+
+ProcessGroup::Begun ProcessGroup::receive(c10d::OpType type, const char* operation,
+                                          Tensors& tensors, int source, int tag) {
+  Launch launch{*this, type, operation, "qpmesh:recv", c10d::kUnsetTimeout, false};
+  const at::Tensor& tensor = launch.only(tensors);
+  const Elements elements = launch.elements(tensor);
+  launch.flight().expect(tensor.nbytes());
+  launch.begun(qpmesh_receive_async(launch.communicator(), target(launch.flight(), tensor),
+                                    elements.count(tensor), elements.type, source, tag,
+                                    launch.call(), launch.request()));
+  return launch.work({tensor});
+}
+
+ProcessGroup::Begun ProcessGroup::recv(Tensors& tensors, int source, int tag) {
+  return receive(c10d::OpType::RECV, "recv", tensors, source, tag);
+}
+
+ProcessGroup::Begun ProcessGroup::recvAnysource(Tensors& tensors, int tag) {
+  return receive(c10d::OpType::RECVANYSOURCE, "recv_anysource", tensors, QPMESH_ANY_SOURCE, tag);
+}
+
+}  // namespace qpmesh_torch

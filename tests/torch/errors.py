@@ -1,0 +1,219 @@
+"""What two ranks do wrong is told by name, soon, and by all whom it concerns."""
+
+import datetime
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import torch
+import torch.distributed as dist
+from torch.distributed import ReduceOp as Op
+
+import job
+import qpmesh_torch
+from job import require_error
+from qpmesh_torch import _library
+
+other = 1 - job.rank
+
+
+def seconds(count):
+    return datetime.timedelta(seconds=count)
+
+
+def wrong_tensors():
+    """Nothing was sent: the group goes on."""
+    group = dist.group.WORLD
+    try:
+        dist.all_reduce(torch.ones(3, device="meta"))
+        raise AssertionError("memory that is not there was reduced")
+    except NotImplementedError as error:  # by torch itself, before it comes to a backend
+        assert "Meta" in str(error)
+    require_error(lambda: group._allgather_base(torch.ones(2, device="meta"), torch.ones(1, device="meta")), code="bad_argument",
+                  cause="the tensor is on the device meta", hint="move it by .cpu(): only memory of the host is used")
+    sparse = torch.eye(3).to_sparse()
+    require_error(lambda: dist.all_reduce(sparse), code="bad_argument", cause="the tensor is sparse")
+    quantized = torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.qint8)
+    require_error(lambda: group._allgather_base(quantized, quantized), code="bad_argument", cause="the tensor is of QInt8")
+    require_error(lambda: dist.all_reduce(torch.ones(3), Op.BAND), code="bad_argument", cause="there is no BAND of Float",
+                  hint="bits of integers and bools are combined")
+    require_error(lambda: dist.all_reduce(torch.ones(3, dtype=torch.bool), Op.AVG), code="bad_argument", cause="there is no AVG of Bool")
+    require_error(lambda: dist.reduce(torch.ones(3, dtype=torch.complex64), 0, Op.MAX), code="bad_argument",
+                  cause="there is no MAX of ComplexFloat", hint="complex numbers have no order")
+    require_error(lambda: dist.all_reduce(torch.ones(1).expand(3)), code="bad_argument", cause="several elements of the tensor lie in one place")
+    require_error(lambda: dist.all_gather([torch.ones(3)] * 3, torch.ones(3)), code="bad_argument", cause="the list has 3 tensors",
+                  hint="give one for each of the 2 ranks of the group")
+    require_error(lambda: group.allreduce([torch.ones(3)] * 2, dist.AllreduceOptions()), code="bad_argument", cause="the list has 2 tensors")
+    require_error(lambda: group._allgather_base(torch.ones(5), torch.ones(2)), code="bad_argument",
+                  cause="one tensor has 5 elements, the other 2")
+    require_error(lambda: group._allgather_base(torch.ones(2), torch.ones(1, dtype=torch.int32)), code="bad_argument",
+                  cause="tensors of Int and Float")
+    require_error(lambda: dist.all_to_all_single(torch.ones(4), torch.ones(4), [1, 2], [2, 2]), code="bad_argument",
+                  cause="the split sizes do not part the 4 rows of the tensor among 2 ranks")
+    require_error(lambda: dist.all_to_all_single(torch.ones(3), torch.ones(3)), code="bad_argument",
+                  cause="the input has 3 elements, the output 3")
+    require_error(lambda: group.broadcast([torch.ones(1)], root_of(7)), code="bad_argument", operation="broadcast_async",
+                  cause=job.error_of(lambda: group.broadcast([torch.ones(1)], root_of(7))).cause)
+    tensor = torch.ones(2)
+    dist.all_reduce(tensor)
+    assert tensor[0] == 2
+
+
+def root_of(rank):
+    options = dist.BroadcastOptions()
+    options.rootRank = rank
+    return options
+
+
+def ranks_disagree():
+    group = dist.new_group([0, 1])
+    error = job.error_of(dist.all_reduce, torch.ones(3 + job.rank), group=group)
+    assert error.code == "mismatch" and "allreduce (number 1 of group '" in str(error), str(error)
+    # It is broken, and says why; the world is not.
+    assert job.error_of(dist.all_reduce, torch.ones(3), group=group).code == "mismatch"
+    assert job.error_of(dist.barrier, group=group).code == "mismatch"
+
+
+def messages():
+    if job.rank == 0:
+        dist.send(torch.ones(2), 1)
+        dist.send(torch.ones(5), 1)
+        dist.send(torch.ones(2), 1)
+    else:
+        require_error(lambda: dist.recv(torch.ones(3), 0), code="mismatch", cause="the message from rank 0 has 8 bytes, the tensor 12",
+                      hint="receive into a tensor of the shape that was sent")
+        require_error(lambda: dist.recv(torch.ones(3), 0), code="truncated", peer=0, cause="the message has 20 bytes, the buffer 12")
+        dist.recv(torch.ones(5), 0)  # it has stayed in line
+        assert job.error_of(dist.recv, torch.ones(2, dtype=torch.int32), 0).code == "mismatch"  # of another type
+        dist.recv(torch.ones(2), 0)
+    require_error(lambda: dist.group.WORLD.send([torch.ones(2)], other, -5), code="bad_argument",
+                  cause=job.error_of(lambda: dist.group.WORLD.send([torch.ones(2)], other, -5)).cause)
+
+
+def time_passes():
+    group = dist.new_group([0, 1], timeout=seconds(0.4))
+    futures = dist.new_group([0, 1], timeout=seconds(0.4))
+    tensor = torch.zeros(1)
+    work = dist.irecv(tensor, other)
+    error = job.error_of(work.wait, seconds(0.1))
+    assert error.code == "timeout" and error.cause == "it has not ended after 100 ms of wait", str(error)
+    dist.barrier()
+    dist.send(torch.ones(1), other)
+    work.wait()
+    assert tensor[0] == 1
+    if job.rank == 0:
+        begin = time.monotonic()
+        error = job.error_of(dist.barrier, group=group)
+        assert error.code == "timeout" and error.peer == 1 and "barrier (number 1 of group" in str(error), str(error)
+        # Nobody waits but who has the future.
+        future = dist.all_reduce(tensor, group=futures, async_op=True).get_future()
+        try:
+            future.wait()
+            raise AssertionError("a future of what never ended")
+        except RuntimeError as error:
+            assert "timeout in allreduce" in str(error), str(error)
+        assert time.monotonic() - begin < 5
+    dist.barrier()
+
+
+def someone_gives_up():
+    """In a context of its own: all groups that were made from one world end together."""
+    world = _library.meet(job.store("aborted"), job.rank, 2, "aborted", seconds(10), [])
+    world.barrier(dist.BarrierOptions()).wait()
+    if job.rank == 0:
+        _library.abort(world, "no more")
+    error = job.error_of(lambda: world.allreduce([torch.ones(3)], dist.AllreduceOptions()).wait())
+    assert error.code == "aborted" and error.cause == "no more", str(error)
+
+
+class Closed(dist.Store):
+    def add(self, _key, _value):
+        raise RuntimeError("Broken pipe")
+
+
+def meeting_goes_wrong():
+    meet = _library.meet
+    store = job.store("meetings")
+
+    def named(name):
+        return dist.PrefixStore(name, store)
+
+    begin = time.monotonic()
+    for sizes in ((2, 3), (3, 2), (1, 2)):
+        cause = f"the world has {sizes[0]} ranks for rank 0, and {sizes[1]} for rank 1"
+        if sizes[job.rank] == 1:
+            meet(named(str(sizes)), 0, 1, "sizes", seconds(10), [])
+        else:
+            require_error(lambda: meet(named(str(sizes)), job.rank, sizes[job.rank], "sizes", seconds(10), []), code="mismatch", cause=cause,
+                          hint="give all ranks the same world_size (WORLD_SIZE)")
+    assert time.monotonic() - begin < 5
+    require_error(lambda: meet(store, 2, 2, "places", seconds(1), []), code="bad_argument", cause="rank 2 of 2")
+    require_error(lambda: meet(store, 0, 2, "places", seconds(-1), []), code="bad_argument", cause="a timeout of -1000 ms")
+    require_error(lambda: meet(named("options"), job.rank, 2, "options", seconds(5), ["QPMESH_TRANSPORT=pigeon"]), code="bad_config",
+                  cause=job.error_of(lambda: meet(named("option"), job.rank, 2, "options", seconds(5), ["QPMESH_TRANSPORT=pigeon"])).cause)
+    # Rank 2 does not come. Who is told so by rank 0 says the same.
+    cause = {0: "rank 2 of 3 has not come to the store", 1: "rank 0 of 3 has not answered in the store"}
+    error = job.error_of(meet, named("alone"), job.rank, 3, "alone", seconds(0.6), [])
+    assert error.code == "timeout" and error.cause in (cause[0], cause[job.rank]), str(error)
+    # Both say that they are rank 0.
+    error = job.error_of(meet, named("twice"), 0, 2, "twice", seconds(0.3), [])
+    assert (error.code, error.cause) in (("bad_config", "rank 0 was there already in this store"),
+                                         ("timeout", "rank 1 of 2 has not come to the store")), str(error)
+    # The other one has gloo.
+    if job.rank == 1:
+        require_error(lambda: meet(named("mixed"), 1, 2, "mixed", seconds(10), []), code="mismatch",
+                      cause="rank 0 is in this group with the backend gloo", hint="give all ranks of a group the same backend")
+    else:
+        try:
+            dist.ProcessGroupGloo(named("mixed"), 0, 2, seconds(1))
+        except RuntimeError:
+            pass
+    # A store that nobody serves any more.
+    error = job.error_of(meet, Closed(), 0, 2, "closed", seconds(10), [])
+    assert error.code == "internal" and error.cause == "the store failed: RuntimeError: Broken pipe", str(error)
+    require_error(lambda: _library.empty_bytes(dist.ProcessGroupGloo(job.store(f"gloo{job.rank}"), 0, 1), 8), code="bad_argument",
+                  cause="the process group has another backend")
+    dist.barrier()
+
+
+def other_torches():
+    """What is imported beside another torch says which one it is for."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(os.path.join(folder, "torch"))
+        for text, expected in (("raise ImportError('nothing here')", "qpmesh_torch needs torch "),
+                               ("__version__ = '9.9'", ", and torch 9.9 is installed: build it again beside that one")):
+            with open(os.path.join(folder, "torch", "__init__.py"), "w") as file:
+                file.write(text)
+            open(os.path.join(folder, "torch", "distributed.py"), "w").close()
+            done = subprocess.run([sys.executable, "-c", "import qpmesh_torch"], capture_output=True, text=True, check=False,
+                                  env={**os.environ, "PYTHONPATH": folder + os.pathsep + os.environ["PYTHONPATH"]})
+            assert done.returncode != 0 and expected in done.stderr and torch.__version__ in done.stderr, done.stderr
+
+
+def before_there_is_a_group():
+    try:
+        qpmesh_torch.empty(4)
+        raise AssertionError("memory of nobody")
+    except RuntimeError as error:
+        assert "init_process_group" in str(error)
+
+
+def main():
+    before_there_is_a_group()
+    job.begin()
+    for situation in (wrong_tensors, ranks_disagree, messages, time_passes, someone_gives_up, meeting_goes_wrong):
+        begin = time.monotonic()
+        situation()
+        dist.barrier()
+        if job.rank == 0:
+            print(f"{situation.__name__}: {time.monotonic() - begin:.2f} s")
+    if job.rank == 0:
+        other_torches()
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+main()

@@ -1,0 +1,103 @@
+"""What torch trains with: the same bits as with gloo, where two ranks leave no choice of order."""
+
+import functools
+
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.nn.parallel import DistributedDataParallel
+
+import job
+import qpmesh_torch
+
+steps = 4
+
+
+def model():
+    torch.manual_seed(1)
+    return torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.ReLU(), torch.nn.BatchNorm1d(64), torch.nn.Linear(64, 32), torch.nn.ReLU(),
+                               torch.nn.Linear(32, 4))
+
+
+def train(module, optimizer):
+    torch.manual_seed(100 + job.rank)
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        inputs = torch.randn(8, 16)
+        loss = torch.nn.functional.mse_loss(module(inputs), inputs[:, :4].tanh())
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return losses
+
+
+def adam(module):
+    return torch.optim.Adam(module.parameters(), 0.01)
+
+
+def ddp(group, hook=None, optimizer=adam, **options):
+    # Buckets of a few KiB: several allreduces are under way while the rest is computed.
+    module = DistributedDataParallel(model(), process_group=group, bucket_cap_mb=0.004, **options)
+    if hook is not None:
+        module.register_comm_hook(group, hook)
+    losses = train(module, optimizer(module))
+    return losses + list(module.parameters())
+
+
+def ddp_in_shared_memory(group):
+    if group is not job.ours:
+        return ddp(group, gradient_as_bucket_view=True)
+    with qpmesh_torch.shared_memory(group, bytes_min=64):
+        return ddp(group, gradient_as_bucket_view=True)
+
+
+def zero(group):
+    return ddp(group, optimizer=lambda module: ZeroRedundancyOptimizer(
+        module.parameters(), torch.optim.Adam, process_group=group, lr=0.01))
+
+
+def without_sync(group):
+    """Gradients of two passes in one allreduce."""
+    module = DistributedDataParallel(model(), process_group=group)
+    torch.manual_seed(7 + job.rank)
+    with module.no_sync():
+        module(torch.randn(8, 16)).sum().backward()
+    module(torch.randn(8, 16)).sum().backward()
+    return [parameter.grad for parameter in module.parameters()]
+
+
+def accumulated_scalars(group):
+    """Losses, counts and flags, as a program's metrics are combined."""
+    totals = [torch.tensor(1.5 * job.rank), torch.tensor([job.rank, 3])]
+    for tensor in totals:
+        dist.all_reduce(tensor, group=group)
+    return totals
+
+
+def same_with_gloo():
+    for way in (ddp, functools.partial(ddp, hook=default_hooks.allreduce_hook), functools.partial(ddp, hook=default_hooks.fp16_compress_hook),
+                functools.partial(ddp, find_unused_parameters=True), ddp_in_shared_memory, zero, without_sync, accumulated_scalars):
+        of_gloo, of_ours = way(job.gloo), way(job.ours)
+        assert all(map(torch.equal, of_ours, of_gloo)), way
+        # All ranks have the same parameters; what comes before them are losses of each rank's own data.
+        for tensor in (tensor.detach() for tensor in of_ours if tensor.dim() > 0):
+            least, most = tensor.clone(), tensor.clone()
+            dist.all_reduce(least, dist.ReduceOp.MIN, group=job.ours)
+            dist.all_reduce(most, dist.ReduceOp.MAX, group=job.ours)
+            assert torch.equal(least, most), way
+
+
+def main():
+    job.begin()
+    job.ours = dist.group.WORLD
+    job.gloo = dist.new_group(backend="gloo")
+    same_with_gloo()
+    if job.rank == 0:
+        print("same bits as gloo")
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+main()
