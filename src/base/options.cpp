@@ -126,7 +126,7 @@ constexpr std::array table{
            agreed,
            "Messages longer than this, or than a quarter of the peer's payload ring, wait for "
            "their receive (rendezvous). -1: 32 KiB, and over tcp, where asking costs more than a "
-           "copy, 256 KiB."),
+           "copy, 256 KiB, of steps of collectives 512 KiB."),
     number("unexpected_bytes_max", "QPMESH_UNEXPECTED_BYTES_MAX", &Options::unexpected_bytes_max,
            "bytes", 1, 1024 * gib, own,
            "Bytes of messages kept for receives that were not called yet, per context."),

@@ -39,8 +39,24 @@ struct Pull {
   bool copied = false;
 };
 
+// What is sent to a peer before it has said where to. The same at both ends. At least four fill a
+// ring: then a sender's credits always suffice for the next, wherever the ring wraps.
+struct EagerBytes {
+  std::size_t message_max = 0;
+  std::size_t step_max = 0;  // of a collective
+
+  EagerBytes within(const RingLayout& layout) const noexcept {
+    const std::size_t quarter = layout.payload_ring_units * unit_bytes / 4;
+    return {.message_max = std::min(message_max, quarter),
+            .step_max = std::min(std::max(message_max, step_max), quarter)};
+  }
+  std::size_t max(std::uint64_t key) const noexcept {
+    return is_collective(key) ? step_max : message_max;
+  }
+};
+
 struct Peer {
-  Peer(int peer_rank, const PeerPlaces& places, std::size_t eager_bytes)
+  Peer(int peer_rank, const PeerPlaces& places, const EagerBytes& wanted)
       : rank{peer_rank},
         transport{*places.transport},
         connection{*places.connection},
@@ -63,8 +79,7 @@ struct Peer {
                                places.remote_slot.offset + RingLayout::fill_guard_offset,
                                sizeof(transport::FillGuard)))},
         remote_revocations{places.remote_revocations},
-        eager_bytes_max{std::min<std::size_t>(eager_bytes,
-                                              places.layout.payload_ring_units * unit_bytes / 4)} {}
+        eager{wanted.within(places.layout)} {}
 
   int rank;
   transport::Transport& transport;
@@ -85,9 +100,7 @@ struct Peer {
   Deadline long_ended{};  // the last one
   Pull filling;           // without receive: none. The peer has begun to fill it
   transport::RemoteAddress remote_revocations;
-  // The same at both ends. At least four fill a ring: then a sender's credits always suffice for
-  // the next, wherever the ring wraps.
-  std::size_t eager_bytes_max;
+  EagerBytes eager;
 
   // What could not be posted yet, in the order in which it is tried: control, then sends in their
   // order, then the bytes of rendezvous under way.

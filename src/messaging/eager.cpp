@@ -141,7 +141,7 @@ Ring::Sent post_eagerly(Core& core, Peer& peer, const Outgoing& message) {
   const std::size_t record_bytes =
       peer.out.stores() ? two_lines_inline_bytes_max : inline_bytes_max;
   if (message.bytes <= record_bytes) return post_as_record(core, peer, message);
-  if (message.bytes <= peer.eager_bytes_max && has_units(peer, message.bytes))
+  if (message.bytes <= peer.eager.max(message.key) && has_units(peer, message.bytes))
     return post_with_payload(core, peer, message);
   return message.bytes <= inline_bytes_max ? post_as_record(core, peer, message)
                                            : Ring::Sent::no_units;
@@ -156,7 +156,7 @@ bool try_send(Core& core, Peer& peer, SendOperation& send) {
     return true;
   }
   if (sent != Ring::Sent::no_units) return false;
-  if (send.bytes <= peer.eager_bytes_max && !send.synchronous) ++core.counters.degraded;
+  if (send.bytes <= peer.eager.max(send.key) && !send.synchronous) ++core.counters.degraded;
   return try_offer(core, peer, send);
 }
 

@@ -75,9 +75,11 @@ Messaging::Messaging(progress::Engine& engine, const base::System& system, const
 Messaging::~Messaging() = default;
 
 void Messaging::add_peer(int rank, const PeerPlaces& places) {
-  const std::size_t eager_bytes =
-      core_->config.eager_bytes_max.value_or(places.connection->capabilities().eager_bytes_max);
-  auto peer = std::make_unique<Peer>(rank, places, eager_bytes);
+  const transport::Capabilities& capabilities = places.connection->capabilities();
+  EagerBytes eager{.message_max = capabilities.eager_bytes_max,
+                   .step_max = capabilities.eager_step_bytes_max};
+  if (core_->config.eager_bytes_max) eager = {.message_max = *core_->config.eager_bytes_max};
+  auto peer = std::make_unique<Peer>(rank, places, eager);
   core_->connected.push_back(peer.get());
   if (std::ranges::find(core_->transports, places.transport) == core_->transports.end())
     core_->transports.push_back(places.transport);
@@ -143,7 +145,7 @@ bool Messaging::poll() {
 
 bool Messaging::comes_whole(const ReceiveOperation& receive) const noexcept {
   const Peer& peer = core_->peer(receive.source);
-  return peer.capabilities.receiver_places && receive.capacity_bytes > peer.eager_bytes_max;
+  return peer.capabilities.receiver_places && receive.capacity_bytes > peer.eager.max(receive.key);
 }
 
 bool Messaging::cancel(ReceiveOperation& receive) noexcept {

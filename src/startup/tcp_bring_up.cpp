@@ -297,7 +297,7 @@ class Linking {
     const std::size_t quarter = layout_.payload_ring_units * messaging::unit_bytes / 4;
     const std::int64_t wanted = parts_.options.eager_bytes_max;
     const std::size_t eager =
-        wanted < 0 ? transport::tcp::eager_bytes_max : static_cast<std::size_t>(wanted);
+        wanted < 0 ? transport::tcp::eager_step_bytes_max : static_cast<std::size_t>(wanted);
     return std::max({std::min(quarter, eager), messaging::segment_bytes_limit,
                      std::size_t{messaging::record_length_max}});
   }

@@ -63,6 +63,8 @@ struct Capabilities {
   int rails = 1;
   // Up to here a copy more costs less than asking where the message may go.
   std::size_t eager_bytes_max = std::size_t{32} << 10;
+  // The same of a step of a collective, for which its receiver waits; 0: as of any message.
+  std::size_t eager_step_bytes_max = 0;
 };
 
 // One write. Its bytes are head, then body gathered right behind it. Sources must stay untouched

@@ -6,7 +6,7 @@
 // and is where the receive is matched, in its order among small messages; only nobody waits for it.
 //
 // Why the two ends pair them alike: within a key sends and receives are first in, first out; both
-// ends count the same ones as large (eager_bytes_max follows from agreed options and the layout of
+// ends count the same ones as large (EagerBytes follows from agreed options and the layout of
 // the rings); and a receiver answers each of them in order, combined ones too, whether before the
 // offer or after. A step of another length, or of another call, is not written anywhere: its
 // offer tells the receiver, whose communicator fails.
@@ -43,7 +43,8 @@ ErrorDetail undue_step(int peer) {
 void prepost(Core& core, ReceiveOperation& receive) {
   Peer& peer = core.peer(receive.source);
   // Where the peer's memory is loaded instead the offer says what the receiver must know.
-  if (!peer.capabilities.registers_user_memory || receive.capacity_bytes <= peer.eager_bytes_max)
+  if (!peer.capabilities.registers_user_memory ||
+      receive.capacity_bytes <= peer.eager.max(receive.key))
     return;
   if (peer.failed || core.config.rendezvous == RendezvousChoice::read) return;
   receive.message_source = receive.source;
@@ -66,7 +67,7 @@ void handle_preposted(Core& core, Peer& peer, const Record& answer) {
   if (failure_of(core, header.communicator) != nullptr) return;
   const auto is_answered = [&](const SendOperation& send) {
     return send.communicator == header.communicator && send.key == header.key &&
-           send.bytes > peer.eager_bytes_max;
+           send.bytes > peer.eager.max(send.key);
   };
   SendOperation* send = peer.offered.first();
   while (send != nullptr && !is_answered(*send)) send = send->next;
@@ -82,7 +83,7 @@ void handle_preposted(Core& core, Peer& peer, const Record& answer) {
 }
 
 void take_preposted(Core& core, Peer& peer, SendOperation& send) {
-  if (send.bytes <= peer.eager_bytes_max) return;
+  if (send.bytes <= peer.eager.max(send.key)) return;
   const auto found = std::ranges::find_if(peer.preposted, [&](const Record& answer) {
     return answer.header().communicator == send.communicator && answer.header().key == send.key;
   });

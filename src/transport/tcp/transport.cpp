@@ -45,7 +45,8 @@ TcpTransport::TcpTransport(const base::System& system, const Settings& settings)
                     .receiver_places = true,
                     .inline_bytes_max = settings.inline_bytes_max,
                     .write_bytes_max = write_bytes_max,
-                    .eager_bytes_max = eager_bytes_max},
+                    .eager_bytes_max = eager_bytes_max,
+                    .eager_step_bytes_max = eager_step_bytes_max},
       epoll_{system.call("epoll_create1", [] { return ::epoll_create1(EPOLL_CLOEXEC); })} {
   if (!epoll_) fail_connecting(no_peer, "epoll_create1");
 }
