@@ -9,7 +9,6 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <thread>
 
 #include "entry.hpp"
 #include "environment.hpp"
@@ -18,39 +17,51 @@
 namespace qpmesh::mpi {
 namespace {
 
-// What can be said of this process without its launcher.
-void describe_process(Info& info) {
-  std::ifstream file{"/proc/self/cmdline"};
-  const std::string words{std::istreambuf_iterator<char>{file}, {}};
-  const std::size_t end = std::min(words.find('\0'), words.size());
-  std::string rest = words.substr(std::min(end + 1, words.size()));
-  std::ranges::replace(rest, '\0', ' ');
-  if (!rest.empty()) rest.pop_back();
-  info.set("command", words.substr(0, end));
-  if (!rest.empty()) info.set("argv", rest);
-  std::array<char, PATH_MAX> directory{};
-  if (::getcwd(directory.data(), directory.size()) != nullptr) info.set("wdir", directory.data());
-  utsname system{};
-  if (::uname(&system) == 0) {
-    info.set("host", system.nodename);
-    info.set("arch", system.machine);
-  }
-}
-
-// The job and its threads are known from MPI_Init on.
-Info& process_info() {
+// How the process was started; the same at any time.
+Info& start_info() {
   static Info* const info = [] {
     auto* const made = new Info;
-    describe_process(*made);
+    std::ifstream file{"/proc/self/cmdline"};
+    const std::string words{std::istreambuf_iterator<char>{file}, {}};
+    const std::size_t end = std::min(words.find('\0'), words.size());
+    std::string rest = words.substr(std::min(end + 1, words.size()));
+    std::ranges::replace(rest, '\0', ' ');
+    if (!rest.empty()) rest.pop_back();
+    made->set("command", words.substr(0, end));
+    if (!rest.empty()) made->set("argv", rest);
+    std::array<char, PATH_MAX> directory{};
+    if (::getcwd(directory.data(), directory.size()) != nullptr)
+      made->set("wdir", directory.data());
+    utsname system{};
+    if (::uname(&system) == 0) {
+      made->set("host", system.nodename);
+      made->set("arch", system.machine);
+    }
+    return made;
+  }();
+  return *info;
+}
+
+struct Level {
+  int level;
+  const char* name;
+};
+const Level levels[] = {{MPI_THREAD_SINGLE, "MPI_THREAD_SINGLE"},
+                        {MPI_THREAD_FUNNELED, "MPI_THREAD_FUNNELED"},
+                        {MPI_THREAD_SERIALIZED, "MPI_THREAD_SERIALIZED"},
+                        {MPI_THREAD_MULTIPLE, "MPI_THREAD_MULTIPLE"}};
+
+// MPI_INFO_ENV: that, and the job's size and threads from MPI_Init on.
+Info& environment_info() {
+  static Info* const info = [] {
+    auto* const made = new Info;
+    made->pairs = start_info().pairs;
     return made;
   }();
   if (const Communicator* const world = communicator_of(MPI_COMM_WORLD)) {
     info->set("maxprocs", std::to_string(world->size));
-    const int level = environment.thread_level;
-    info->set("thread_level", level == MPI_THREAD_SINGLE       ? "MPI_THREAD_SINGLE"
-                              : level == MPI_THREAD_FUNNELED   ? "MPI_THREAD_FUNNELED"
-                              : level == MPI_THREAD_SERIALIZED ? "MPI_THREAD_SERIALIZED"
-                                                               : "MPI_THREAD_MULTIPLE");
+    info->set("thread_level",
+              std::ranges::find(levels, environment.thread_level, &Level::level)->name);
   }
   return *info;
 }
@@ -106,7 +117,7 @@ void Info::set(std::string_view key, std::string_view value) {
 
 Info* info_of(MPI_Info handle) noexcept {
   if (!is_predefined(handle)) return reinterpret_cast<Info*>(handle);
-  return handle == MPI_INFO_ENV ? &process_info() : nullptr;
+  return handle == MPI_INFO_ENV ? &environment_info() : nullptr;
 }
 
 }  // namespace qpmesh::mpi
@@ -122,7 +133,7 @@ QPMESH_MPI_ENTRY(Info_create, (MPI_Info * info)) {
 QPMESH_MPI_ENTRY(Info_create_env, (int, char*[], MPI_Info* info)) {
   return guarded("MPI_Info_create_env", [&] {
     check_results(info);
-    *info = copy_of(process_info());
+    *info = copy_of(start_info());
   });
 }
 QPMESH_MPI_ENTRY(Info_dup, (MPI_Info info, MPI_Info* newinfo)) {

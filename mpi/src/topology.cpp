@@ -21,6 +21,12 @@ void check_given(const Pointers*... pointers) {
   require((... && (pointers != nullptr)), MPI_ERR_ARG, "an argument is null");
 }
 
+// The handle that a call makes: null where it fails.
+void begin(MPI_Comm* newcomm) {
+  check_given(newcomm);
+  *newcomm = MPI_COMM_NULL;
+}
+
 // A list of an argument.
 std::span<const int> list_of(const int* values, int count, const char* name) {
   require(count >= 0, MPI_ERR_ARG, "the length of ", name, " is ", count);
@@ -322,7 +328,7 @@ QPMESH_MPI_ENTRY(Dims_create, (int nodes, int ndims, int dims[])) {
 QPMESH_MPI_ENTRY(Cart_create, (MPI_Comm comm, int ndims, const int dims[], const int periods[], int,
                                MPI_Comm* newcomm)) {
   return on_communicator("MPI_Cart_create", comm, [&](Communicator& own) {
-    check_given(newcomm);
+    begin(newcomm);
     const auto lengths = list_of(dims, ndims, "dims");
     const auto periodic = list_of(periods, ndims, "periods");
     *newcomm = create(own, ranks_of(lengths), [&](int rank) {
@@ -391,7 +397,7 @@ QPMESH_MPI_ENTRY(Cart_shift,
 }
 QPMESH_MPI_ENTRY(Cart_sub, (MPI_Comm comm, const int remain_dims[], MPI_Comm* newcomm)) {
   return on_communicator("MPI_Cart_sub", comm, [&](Communicator& own) {
-    check_given(newcomm);
+    begin(newcomm);
     const Topology& grid = grid_of(own);
     const auto remains = list_of(remain_dims, static_cast<int>(grid.lengths.size()), "remain_dims");
     const std::vector<int> coordinates = coordinates_of(grid, own.rank);
@@ -418,7 +424,7 @@ QPMESH_MPI_ENTRY(Cart_sub, (MPI_Comm comm, const int remain_dims[], MPI_Comm* ne
 QPMESH_MPI_ENTRY(Graph_create, (MPI_Comm comm, int nodes, const int index[], const int edges[], int,
                                 MPI_Comm* newcomm)) {
   return on_communicator("MPI_Graph_create", comm, [&](Communicator& own) {
-    check_given(newcomm);
+    begin(newcomm);
     const GraphLists lists = graph_lists(nodes, index, edges);
     *newcomm =
         create(own, nodes, [&](int rank) { return make_graph(lists.index, lists.edges, rank); });
@@ -475,7 +481,7 @@ QPMESH_MPI_ENTRY(Dist_graph_create_adjacent,
                   int outdegree, const int destinations[], const int destination_weights[],
                   MPI_Info, int, MPI_Comm* newcomm)) {
   return on_communicator("MPI_Dist_graph_create_adjacent", comm, [&](Communicator& own) {
-    check_given(newcomm);
+    begin(newcomm);
     const auto from = list_of(sources, indegree, "sources");
     const auto to = list_of(destinations, outdegree, "destinations");
     for (const int rank : from) check_rank(own, rank);
@@ -492,7 +498,7 @@ QPMESH_MPI_ENTRY(Dist_graph_create, (MPI_Comm comm, int n, const int sources[], 
                                      const int destinations[], const int weights[], MPI_Info, int,
                                      MPI_Comm* newcomm)) {
   return on_communicator("MPI_Dist_graph_create", comm, [&](Communicator& own) {
-    check_given(newcomm);
+    begin(newcomm);
     const auto from = list_of(sources, n, "sources");
     const auto counts = list_of(degrees, n, "degrees");
     int edge_count = 0;
