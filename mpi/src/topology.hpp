@@ -32,8 +32,8 @@ struct Topology {
 const Topology& given_topology(const Communicator& communicator);
 
 // Lengths of a grid of so many ranks, which do not rise. None has a smaller difference between the
-// longest and the shortest; of those that have the same, the shortest is longest, then the one before
-// it, and so on.
+// longest and the shortest; of those that have the same, the shortest is longest, then the one
+// before it, and so on.
 std::vector<int> even_lengths(int ranks, int dimensions);
 
 }  // namespace qpmesh::mpi
