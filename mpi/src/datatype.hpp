@@ -107,12 +107,12 @@ Reference<Datatype> make_type(std::vector<Part> parts, Recipe recipe,
 // By the number of a handle, from MPI_DATATYPE_NULL on; null where there is none.
 constexpr std::uintptr_t first_datatype = 0x200;
 constexpr std::size_t predefined_datatypes = 0x100;
-extern const std::array<Datatype*, predefined_datatypes> datatypes;
+extern const std::array<Datatype*, predefined_datatypes> datatypes_by_number;
 // Null for MPI_DATATYPE_NULL, and for numbers that are no type.
 inline Datatype* datatype_of(MPI_Datatype handle) noexcept {
   if (!is_predefined(handle)) return reinterpret_cast<Datatype*>(handle);
   const std::uintptr_t index = number_of(handle) - first_datatype;
-  return index < predefined_datatypes ? datatypes[index] : nullptr;
+  return index < predefined_datatypes ? datatypes_by_number[index] : nullptr;
 }
 // An argument. Failure{MPI_ERR_TYPE} where there is no type, or, for data, one that was not
 // committed.

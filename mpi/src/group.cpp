@@ -91,6 +91,7 @@ std::vector<bool> named(const Group& group, const std::vector<int>& ranks) {
 MPI_Group with(const Group& group, const std::vector<int>& ranks) {
   named(group, ranks);
   std::vector<int> in_world;
+  in_world.reserve(ranks.size());
   for (const int rank : ranks) in_world.push_back(group.ranks[static_cast<std::size_t>(rank)]);
   return made(std::move(in_world));
 }

@@ -175,6 +175,6 @@ Table make_table() {
 }  // namespace
 
 // They stay until the process ends.
-const std::array<Datatype*, predefined_datatypes> datatypes = make_table();
+const std::array<Datatype*, predefined_datatypes> datatypes_by_number = make_table();
 
 }  // namespace qpmesh::mpi
