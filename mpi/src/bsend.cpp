@@ -121,4 +121,4 @@ QPMESH_MPI_ENTRY(Comm_flush_buffer, (MPI_Comm comm)) {
 }
 
 #define QPMESH_MPI_ENTRIES "bsend.inc"
-#include "counted_entries.hpp"
+#include "counted_entries.inc"

@@ -224,6 +224,27 @@ thread_local std::array<std::vector<std::size_t>, 8> Call::lists_;
 
 // ---- vectors ----
 
+// Have blocks that are received memory in common? MPI calls that erroneous, and programs do it: the
+// last block is what stays then.
+bool overlap(const Vector& vector, int count) {
+  const auto end_of = [&](const Elements& block) {
+    const MPI_Aint last = (block.count - 1) * block.type->extent();
+    return static_cast<const std::byte*>(block.data) + last + block.type->true_bounds.upper;
+  };
+  const auto begin_of = [&](const Elements& block) {
+    return static_cast<const std::byte*>(block.data) + block.type->true_bounds.lower;
+  };
+  std::vector<std::pair<const std::byte*, const std::byte*>> ranges;
+  for (int i = 0; i < count; ++i) {
+    const Elements block = vector.block(i);
+    if (block.bytes() > 0) ranges.emplace_back(begin_of(block), end_of(block));
+  }
+  std::ranges::sort(ranges);
+  for (std::size_t i = 1; i < ranges.size(); ++i)
+    if (ranges[i].first < ranges[i - 1].second) return true;
+  return false;
+}
+
 // Blocks where they lie, or, where a block's elements have gaps, packed.
 enum class Use { sent, received, sent_in_place };
 
@@ -231,29 +252,35 @@ qpmesh_blocks blocks(Call& call, const Vector& vector, Use use) {
   const int count = call.size();
   auto* const lengths = call.list<std::size_t>(count);
   auto* const places = call.list<void*>(count);
+  const bool apart = use == Use::received && overlap(vector, count);
   for (int i = 0; i < count; ++i) {
     const Elements block = vector.block(i);
     lengths[i] = unsigned_of(block.bytes());
-    if (use == Use::received) places[i] = call.target(block);
+    if (apart) places[i] = call.staging().unpacked(block);
+    else if (use == Use::received) places[i] = call.target(block);
     else if (use == Use::sent) places[i] = const_cast<std::byte*>(call.source(block));
     else places[i] = const_cast<std::byte*>(call.staging().packed(block));
   }
   return {nullptr, lengths, nullptr, places};
 }
 
-// One type without gaps, and no block before the buffer: the usual vector, without a list of
-// places.
-bool is_plain(const Vector& vector, int count) {
+// One type without gaps, no block before the buffer, and none that is received before the end of
+// another one: the usual vector, without a list of places.
+bool is_plain(const Vector& vector, int count, Use use) {
   const Datatype& type = committed_type(vector.types[0]);
   if (vector.typed_blocks || !type.in_one_piece(2)) return false;
-  for (int i = 0; i < count; ++i)
-    if (vector.displacements[i] < 0) return false;
+  MPI_Count end = 0;
+  for (int i = 0; i < count; ++i) {
+    if (vector.counts[i] == 0) continue;
+    if (vector.displacements[i] < (use == Use::received ? end : 0)) return false;
+    end = vector.displacements[i] + vector.counts[i];
+  }
   return true;
 }
 
 qpmesh_blocks vector_blocks(Call& call, const Vector& vector, Use use) {
   const int count = call.size();
-  if (use == Use::sent_in_place || !is_plain(vector, count)) return blocks(call, vector, use);
+  if (use == Use::sent_in_place || !is_plain(vector, count, use)) return blocks(call, vector, use);
   const Datatype& type = committed_type(vector.types[0]);
   auto* const lengths = call.list<std::size_t>(count);
   auto* const offsets = call.list<std::size_t>(count);
@@ -333,7 +360,7 @@ void allgatherv(Call& call, const void* send, MPI_Count send_count, MPI_Datatype
                                ? static_cast<std::byte*>(out.ranges[rank])
                                : static_cast<std::byte*>(out.data) + out.displacements[rank];
     const Elements block = received.block(rank);
-    if (!block.in_one_piece()) call.staging().pack_to(block, own);
+    if (own != block.first_byte()) call.staging().pack_to(block, own);
     in = own;
   } else {
     const Elements sent = given(send, send_count, send_type);
@@ -386,7 +413,7 @@ void gatherv(Call& call, const void* send, MPI_Count send_count, MPI_Datatype se
                                ? static_cast<std::byte*>(out.ranges[root])
                                : static_cast<std::byte*>(out.data) + out.displacements[root];
     const Elements block = received.block(root);
-    if (!block.in_one_piece()) call.staging().pack_to(block, own);
+    if (own != block.first_byte()) call.staging().pack_to(block, own);
     in = own;
     bytes = out.counts[root];
   } else {
@@ -488,7 +515,8 @@ void run_alltoallv(Call& call, const qpmesh_blocks& in, const qpmesh_blocks& out
 void alltoallv(Call& call, const Vector& sent, const Vector& received) {
   const bool in_place = sent.data == MPI_IN_PLACE;
   // Both, or none, have lists of places.
-  const bool plain = !in_place && is_plain(sent, call.size()) && is_plain(received, call.size());
+  const bool plain = !in_place && is_plain(sent, call.size(), Use::sent) &&
+                     is_plain(received, call.size(), Use::received);
   const auto of = plain ? vector_blocks : blocks;
   const qpmesh_blocks in =
       in_place ? blocks(call, received, Use::sent_in_place) : of(call, sent, Use::sent);
@@ -768,4 +796,4 @@ QPMESH_MPI_ENTRY(Barrier_init, (MPI_Comm comm, MPI_Info, MPI_Request* request)) 
 #define QPMESH_MPI_LIST(...) __VA_ARGS__
 
 #define QPMESH_MPI_ENTRIES "collectives.inc"
-#include "counted_entries.hpp"
+#include "counted_entries.inc"

@@ -61,10 +61,15 @@ Communicator* duplicate(Communicator& parent) {
   return copy.release();
 }
 
+// Of the hints those that the standard has: promises, of which none is needed here.
 void set_info(Communicator& own, MPI_Info info) {
   const Info* const given = info_of(info);
   auto copy = Reference<Info>::adopt(new Info);
-  if (given != nullptr) copy->pairs = given->pairs;
+  for (const char* const key : {"mpi_assert_no_any_tag", "mpi_assert_no_any_source",
+                                "mpi_assert_exact_length", "mpi_assert_allow_overtaking"}) {
+    const std::string* const value = given != nullptr ? given->find(key) : nullptr;
+    if (value != nullptr) copy->set(key, *value);
+  }
   own.info = std::move(copy);
 }
 

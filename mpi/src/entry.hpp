@@ -4,7 +4,7 @@
 //   QPMESH_MPI_ENTRY(Comm_rank, (MPI_Comm comm, int* rank)) { … }
 //
 // Those with counts are defined in a text that is read twice, with int and with MPI_Count
-// (counted_entries.hpp says how):
+// (counted_entries.inc says how):
 //
 //   QPMESH_MPI_COUNTED(Send, (const void* buffer, MPI_ABI_COUNT count, …)) { … }
 #pragma once

@@ -31,6 +31,9 @@ std::thread::id main_thread;
 
 qpmesh_communicator* world_mesh_ = nullptr;
 
+// What MPI_COMM_WORLD and MPI_COMM_SELF were: a program may have requests on them.
+Communicator* after_finalize[3] = {};
+
 // What a program of MPI expects where nobody says otherwise: it waits as long as its peers compute.
 std::vector<const char*> options_of(int thread_level) {
   std::vector<const char*> options;
@@ -67,6 +70,11 @@ void init(int required, int* provided) {
   if (provided != nullptr) *provided = required;
 }
 
+// Is a communicator broken for good after it?
+bool is_lasting(int code) noexcept {
+  return code != QPMESH_OK && code != QPMESH_BAD_ARGUMENT && code != QPMESH_TRUNCATED;
+}
+
 void finalize() {
   require_running();
   Communicator& self = *communicator_of(MPI_COMM_SELF);
@@ -74,12 +82,13 @@ void finalize() {
   communicator_of(MPI_COMM_WORLD)->attributes.clear(MPI_COMM_WORLD);
   finish_abandoned();
   flush_buffers();
-  qpmesh_communicator* const world = std::exchange(world_mesh_, nullptr);
+  // A program that went on after an error has heard of it.
+  const bool has_failed = is_lasting(qpmesh_last_error()->code);
+  const int ended = qpmesh_finalize(std::exchange(world_mesh_, nullptr));
   communicator_of(MPI_COMM_WORLD)->mesh = nullptr;
-  check(qpmesh_finalize(world));
+  if (!has_failed) check(ended);
   environment.phase = Phase::after_finalize;
-  // The objects stay: a program may have requests on them.
-  std::ranges::fill(predefined_communicators, nullptr);
+  std::ranges::swap_ranges(predefined_communicators, after_finalize);
 }
 
 int store_text(std::string_view text, char* target, std::size_t size_max) {

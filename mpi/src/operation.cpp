@@ -260,4 +260,4 @@ QPMESH_MPI_ENTRY(Op_commutative, (MPI_Op op, int* commute)) {
 }
 
 #define QPMESH_MPI_ENTRIES "operation.inc"
-#include "counted_entries.hpp"
+#include "counted_entries.inc"

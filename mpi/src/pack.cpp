@@ -71,4 +71,4 @@ void move_external(Byte* buffer, MPI_Count count, const Datatype& type, const Mo
 using namespace qpmesh::mpi;
 
 #define QPMESH_MPI_ENTRIES "pack.inc"
-#include "counted_entries.hpp"
+#include "counted_entries.inc"

@@ -312,4 +312,4 @@ QPMESH_MPI_ENTRY(Improbe, (int source, int tag, MPI_Comm comm, int* flag, MPI_Me
 }
 
 #define QPMESH_MPI_ENTRIES "point_to_point.inc"
-#include "counted_entries.hpp"
+#include "counted_entries.inc"

@@ -42,9 +42,9 @@ Reference<Datatype> make_array(std::span<const Dimension> dimensions, Reference<
       parts.push_back({.offset = behind * step, .block = at.rest, .of = element});
     }
     step *= dimension.length;
-    const bool is_last = &dimension == &dimensions.back();
-    element = make_type(std::move(parts), is_last ? std::move(recipe) : Recipe{}, Bounds{0, step});
+    element = make_type(std::move(parts), {}, Bounds{0, step});
   }
+  element->recipe = std::move(recipe);
   return element;
 }
 
@@ -172,4 +172,4 @@ int distributed(const char* function, int size, int rank, int dimension_count, c
 using namespace qpmesh::mpi;
 
 #define QPMESH_MPI_ENTRIES "type_arrays.inc"
-#include "counted_entries.hpp"
+#include "counted_entries.inc"

@@ -163,4 +163,4 @@ int resized(const char* function, MPI_Datatype old, MPI_Aint lower, MPI_Aint ext
 using namespace qpmesh::mpi;
 
 #define QPMESH_MPI_ENTRIES "type_constructors.inc"
-#include "counted_entries.hpp"
+#include "counted_entries.inc"

@@ -208,7 +208,7 @@ QPMESH_MPI_ENTRY(Type_get_name, (MPI_Datatype datatype, char* name, int* length)
 // ---- measures ----
 
 #define QPMESH_MPI_ENTRIES "type_queries.inc"
-#include "counted_entries.hpp"
+#include "counted_entries.inc"
 
 QPMESH_MPI_ENTRY(Type_size_x, (MPI_Datatype datatype, MPI_Count* size)) {
   return size_of("MPI_Type_size_x", datatype, size);
