@@ -13,10 +13,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A future is complete when it is handed out, if the operation ends so soon. A short wait costs
-// less than the two wake-ups that telling another thread takes, and where ranks compute alike the
-// others are no further behind.
-constexpr int future_wait_ms = 2;
+// A future is complete when it is handed out, if the operation ends so soon: where ranks compute
+// alike, which they do in a backward pass. Telling another thread takes two wake-ups, and four
+// ranks on two cores took 1.2 to 1.5 times as long for a step that way.
+constexpr int future_wait_ms = 10;
 
 // Python's other threads may run meanwhile. torch does not see to that everywhere.
 class Unlocked {

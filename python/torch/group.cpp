@@ -189,7 +189,10 @@ std::shared_ptr<Group> Group::make(std::string name, qpmesh_communicator* commun
 
 Group::~Group() { leave(); }
 
-void Group::leave() noexcept { qpmesh_communicator_free(std::exchange(communicator_, nullptr)); }
+void Group::leave() noexcept {
+  if (pieces_.load() > 0) return;
+  qpmesh_communicator_free(std::exchange(communicator_, nullptr));
+}
 
 qpmesh_communicator* Group::communicator(const Doing& doing) const {
   if (communicator_ != nullptr) return communicator_;

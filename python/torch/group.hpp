@@ -67,8 +67,11 @@ class Group {
   // Something is in flight, and nobody waits.
   bool is_left_alone() const noexcept { return is_busy() && waiting_.load() == 0; }
 
-  // Local: says goodbye. Calls on it are errors from then on.
+  // Local: says goodbye, and calls on it are errors from then on; or nothing, while tensors lie in
+  // its memory.
   void leave() noexcept;
+  void memory_begins() noexcept { pieces_.fetch_add(1); }
+  void memory_ends() noexcept { pieces_.fetch_sub(1); }
 
  private:
   Group(std::string name, qpmesh_communicator* communicator, std::chrono::milliseconds timeout);
@@ -82,6 +85,7 @@ class Group {
   std::atomic<std::uint64_t> begun_ = 0;
   std::atomic<int> in_flight_ = 0;
   std::atomic<int> waiting_ = 0;
+  std::atomic<int> pieces_ = 0;  // of memory, which each hold the group
 };
 
 }  // namespace qpmesh_torch

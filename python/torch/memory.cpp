@@ -16,11 +16,8 @@ struct Piece {
 
 void free_piece(void* context) {
   const std::unique_ptr<Piece> piece{static_cast<Piece*>(context)};
-  static const Doing doing{"free", 0, nullptr};
-  try {
-    qpmesh_free(piece->group->communicator(doing), piece->data);
-  } catch (const Error&) {  // the group was left, and its memory with it
-  }
+  qpmesh_free(piece->group->handle(), piece->data);
+  piece->group->memory_ends();
 }
 
 // Null: there is no more.
@@ -29,6 +26,7 @@ std::unique_ptr<Piece> allocate_piece(const std::shared_ptr<Group>& group, std::
   void* data = nullptr;
   const int code = qpmesh_allocate_here(group->communicator(doing), bytes, &data);
   if (code != QPMESH_OK) return nullptr;
+  group->memory_begins();
   return std::make_unique<Piece>(Piece{group, data});
 }
 
