@@ -1,6 +1,8 @@
 // For C: how a rank joins and leaves, its groups, and memory that peers reach.
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 
 #include "base/options_table.hpp"
@@ -17,7 +19,8 @@ static_assert(no_color == QPMESH_NO_COLOR && no_rank == QPMESH_NO_RANK);
 static_assert(static_cast<int>(Collective::exscan) == QPMESH_EXSCAN);
 static_assert(static_cast<int>(Collective::allreduce) == QPMESH_ALLREDUCE);
 
-// A caller's gather of equal lengths, for blobs of any length: their lengths go first.
+// A caller's gather of equal lengths, for blobs of any length: each begins with its length, and
+// what does not fit beside that comes in a second one. A gather may take its caller milliseconds.
 class CallersBootstrap final : public Bootstrap {
  public:
   explicit CallersBootstrap(const qpmesh_bootstrap& own) : own_{own} {
@@ -35,9 +38,15 @@ class CallersBootstrap final : public Bootstrap {
   std::vector<Blob> all_gather(BlobView mine, Deadline deadline) override {
     const auto ranks = static_cast<std::size_t>(own_.size);
     const std::uint64_t length = mine.size();
+    const std::size_t head = std::min(mine.size(), head_bytes);
+    std::vector<std::byte> first(first_bytes);
+    std::memcpy(first.data(), &length, sizeof length);
+    std::ranges::copy(mine.first(head), first.begin() + sizeof length);
+    std::vector<std::byte> firsts(first_bytes * ranks);
+    gather(first.data(), first_bytes, firsts.data(), deadline);
     std::vector<std::uint64_t> lengths(ranks);
-    gather(&length, sizeof length, lengths.data(), deadline);
     for (std::size_t rank = 0; rank < ranks; ++rank) {
+      std::memcpy(&lengths[rank], &firsts[rank * first_bytes], sizeof length);
       if (lengths[rank] > blob_bytes_max ||
           (static_cast<int>(rank) == own_.rank && lengths[rank] != length)) {
         base::throw_error({ErrorCode::corrupt, static_cast<int>(rank)}, "init",
@@ -46,21 +55,28 @@ class CallersBootstrap final : public Bootstrap {
                           lengths[rank]);
       }
     }
-    const std::size_t longest = *std::ranges::max_element(lengths);
-    Blob padded{mine.begin(), mine.end()};
-    padded.resize(longest);
-    std::vector<std::byte> all(longest * ranks);
-    if (longest > 0) gather(padded.data(), longest, all.data(), deadline);
+    const std::size_t longest = std::ranges::max(lengths);
+    const std::size_t rest_bytes = longest - std::min(longest, head_bytes);
+    Blob rest{mine.begin() + static_cast<std::ptrdiff_t>(head), mine.end()};
+    rest.resize(rest_bytes);
+    std::vector<std::byte> rests(rest_bytes * ranks);
+    if (rest_bytes > 0) gather(rest.data(), rest_bytes, rests.data(), deadline);
     std::vector<Blob> blobs;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      const auto blob = std::span{all}.subspan(rank * longest, lengths[rank]);
-      blobs.emplace_back(blob.begin(), blob.end());
+      const std::size_t in_first = std::min<std::size_t>(lengths[rank], head_bytes);
+      const auto begin = std::span{firsts}.subspan(rank * first_bytes + sizeof length, in_first);
+      const auto end = std::span{rests}.subspan(rank * rest_bytes, lengths[rank] - in_first);
+      Blob& blob = blobs.emplace_back(begin.begin(), begin.end());
+      blob.insert(blob.end(), end.begin(), end.end());
     }
     return blobs;
   }
 
  private:
   static constexpr std::size_t blob_bytes_max = 64 * 1024;  // of Bootstrap
+  // Those of init without RDMA are shorter.
+  static constexpr std::size_t head_bytes = 1016;
+  static constexpr std::size_t first_bytes = sizeof(std::uint64_t) + head_bytes;
 
   void gather(const void* mine, std::size_t bytes, void* all, Deadline deadline) {
     const base::System system;
