@@ -142,11 +142,15 @@ Communicator* split_ranks(Communicator& parent, int color, int key) {
 using namespace qpmesh::mpi;
 
 QPMESH_MPI_ENTRY(Comm_rank, (MPI_Comm comm, int* rank)) {
-  return on_communicator("MPI_Comm_rank", comm, [&](const Communicator& own) { *rank = own.rank; });
+  return on_communicator("MPI_Comm_rank", comm, [&](const Communicator& own) {
+    require_object(rank, MPI_ERR_ARG, "the address of the rank is null") = own.rank;
+  });
 }
 
 QPMESH_MPI_ENTRY(Comm_size, (MPI_Comm comm, int* size)) {
-  return on_communicator("MPI_Comm_size", comm, [&](const Communicator& own) { *size = own.size; });
+  return on_communicator("MPI_Comm_size", comm, [&](const Communicator& own) {
+    require_object(size, MPI_ERR_ARG, "the address of the size is null") = own.size;
+  });
 }
 
 QPMESH_MPI_ENTRY(Comm_compare, (MPI_Comm comm, MPI_Comm other, int* result)) {
@@ -163,11 +167,13 @@ QPMESH_MPI_ENTRY(Comm_compare, (MPI_Comm comm, MPI_Comm other, int* result)) {
 }
 
 QPMESH_MPI_ENTRY(Comm_dup, (MPI_Comm comm, MPI_Comm* newcomm)) {
+  *newcomm = MPI_COMM_NULL;  // stays where an attribute is not copied
   return on_communicator("MPI_Comm_dup", comm,
                          [&](Communicator& own) { store(newcomm, duplicate(own)); });
 }
 
 QPMESH_MPI_ENTRY(Comm_dup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm)) {
+  *newcomm = MPI_COMM_NULL;  // stays where an attribute is not copied
   return on_communicator("MPI_Comm_dup_with_info", comm, [&](Communicator& own) {
     Communicator* const copy = duplicate(own);
     set_info(*copy, info);
@@ -176,6 +182,7 @@ QPMESH_MPI_ENTRY(Comm_dup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm* ne
 }
 
 QPMESH_MPI_ENTRY(Comm_idup, (MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request)) {
+  *newcomm = MPI_COMM_NULL;  // stays where an attribute is not copied
   return on_communicator("MPI_Comm_idup", comm, [&](Communicator& own) {
     *request = duplicate_async(own, nullptr, newcomm);
   });
@@ -183,6 +190,7 @@ QPMESH_MPI_ENTRY(Comm_idup, (MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* requ
 
 QPMESH_MPI_ENTRY(Comm_idup_with_info,
                  (MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm, MPI_Request* request)) {
+  *newcomm = MPI_COMM_NULL;  // stays where an attribute is not copied
   return on_communicator("MPI_Comm_idup_with_info", comm, [&](Communicator& own) {
     *request = duplicate_async(own, &info, newcomm);
   });
@@ -261,7 +269,8 @@ QPMESH_MPI_ENTRY(Comm_get_name, (MPI_Comm comm, char* name, int* length)) {
 
 QPMESH_MPI_ENTRY(Comm_group, (MPI_Comm comm, MPI_Group* group)) {
   return on_communicator("MPI_Comm_group", comm, [&](Communicator& own) {
-    *group = Reference<Group>{&group_of(own)}.release()->handle();
+    require_object(group, MPI_ERR_ARG, "the address of the group is null") =
+        Reference<Group>{&group_of(own)}.release()->handle();
   });
 }
 
