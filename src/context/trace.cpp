@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <chrono>
 #include <iterator>
+#include <memory>
+#include <new>
 #include <utility>
 
 namespace qpmesh::context {
@@ -36,7 +38,13 @@ struct Calls {
     return nullptr;
   }
 };
-thread_local constinit Calls calls_of_thread;
+// Not in the thread's own block: what a library that is loaded late has there must fit what the
+// system keeps free for all such libraries together.
+thread_local std::unique_ptr<Calls> calls_of_thread;
+
+Calls::One* call_of(const Trace* trace) noexcept {
+  return calls_of_thread != nullptr ? calls_of_thread->of(trace) : nullptr;
+}
 
 long thread_number() noexcept {
   thread_local const long number = ::gettid();
@@ -118,8 +126,9 @@ std::uint64_t Trace::now_ns() const noexcept {
 }
 
 void Trace::begin(std::string_view operation, std::uint64_t begin_ns) noexcept {
-  Calls& own = calls_of_thread;
-  if (own.count == Calls::max) return;
+  if (calls_of_thread == nullptr) calls_of_thread.reset(new (std::nothrow) Calls);
+  if (calls_of_thread == nullptr || calls_of_thread->count == Calls::max) return;
+  Calls& own = *calls_of_thread;
   own.calls[own.count++] = {this, {.begin_ns = begin_ns, .operation = operation}, nullptr};
   tell(own.calls[own.count - 1].call);
 }
@@ -129,9 +138,9 @@ void Trace::tell(const TracedCall& call) const noexcept {
 }
 
 void Trace::end() noexcept {
-  Calls& own = calls_of_thread;
-  Calls::One* const call = own.of(this);
+  Calls::One* const call = call_of(this);
   if (call == nullptr) return;
+  Calls& own = *calls_of_thread;
   // What looks at a request goes by the name of what began it.
   if (!call->call.noted && call->call.operation.ends_with("_async")) call->call.operation = "wait";
   const std::uint64_t end_ns = now_ns();
@@ -142,7 +151,7 @@ void Trace::end() noexcept {
 }
 
 void Trace::note(const TracedCall& noted) noexcept {
-  Calls::One* const call = calls_of_thread.of(this);
+  Calls::One* const call = call_of(this);
   if (call == nullptr) return;
   for (TracedCall* const into : {&call->call, call->request}) {
     if (into == nullptr) continue;
@@ -157,14 +166,14 @@ void Trace::note(const TracedCall& noted) noexcept {
 }
 
 void Trace::note_algorithm(std::string_view name) noexcept {
-  Calls::One* const call = calls_of_thread.of(this);
+  Calls::One* const call = call_of(this);
   if (call == nullptr) return;
   call->call.algorithm = name;
   if (call->request != nullptr) call->request->algorithm = name;
 }
 
 void Trace::begin_request(TracedCall& request) noexcept {
-  Calls::One* const call = calls_of_thread.of(this);
+  Calls::One* const call = call_of(this);
   if (call == nullptr) return;
   request.begin_ns = call->call.begin_ns;
   request.operation = call->call.operation;
@@ -172,7 +181,7 @@ void Trace::begin_request(TracedCall& request) noexcept {
 }
 
 void Trace::end_request(const TracedCall& request) noexcept {
-  Calls::One* const call = calls_of_thread.of(this);
+  Calls::One* const call = call_of(this);
   if (call != nullptr && call->request == &request) call->request = nullptr;
   if (request.begin_ns != 0) add({request, now_ns(), 0});
 }
