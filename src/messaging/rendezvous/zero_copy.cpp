@@ -9,7 +9,7 @@ namespace qpmesh::messaging {
 
 namespace {
 
-// Messages that are written to one peer at a time, without the oldest.
+// Of messages that are written to one peer at a time, without the oldest.
 constexpr std::size_t writes_ahead_bytes_max = std::size_t{256} << 10;
 
 // Posts what the connection takes of the message by post_piece(from, bytes). True: that is all.
