@@ -56,7 +56,7 @@ void Flight::take_error(int code) {
   }
 }
 
-void Flight::conclude() {
+Flight::Kept Flight::conclude() {
   if (!error_ && bytes_expected_ >= 0 && status_.source >= 0 &&
       status_.bytes != static_cast<std::size_t>(bytes_expected_)) {
     try {
@@ -78,10 +78,10 @@ void Flight::conclude() {
       error_ = std::current_exception();
     }
   }
-  copies_.clear();
-  kept_.clear();
+  Kept kept{std::move(kept_), std::move(copies_)};
   group_->operation_ends();
   ended_.store(true, std::memory_order_release);
+  return kept;
 }
 
 bool Flight::wait_for_requests(int limit_ms) {
@@ -101,18 +101,23 @@ bool Flight::wait_for_requests(int limit_ms) {
 bool Flight::test() {
   if (ended_.load(std::memory_order_acquire)) return true;
   {
-    const std::unique_lock lock{ending_, std::try_to_lock};
+    Kept kept;
+    std::unique_lock lock{ending_, std::try_to_lock};
     if (!lock) return false;  // somebody waits
     if (ended_) return true;
     for (qpmesh_request*& request : requests_) {
       if (request == nullptr) continue;
       int done = 1;
       const int code = qpmesh_test(request, &done, &status_);
-      if (code == QPMESH_OK && done == 0) return false;
+      if (code == QPMESH_OK && done == 0) {
+        lock.unlock();
+        watch_if_wanted();
+        return false;
+      }
       take_error(code);
       qpmesh_request_free(std::exchange(request, nullptr));
     }
-    conclude();
+    kept = conclude();
   }
   complete_future();
   return true;
@@ -121,12 +126,17 @@ bool Flight::test() {
 bool Flight::wait(milliseconds limit) {
   if (ended_.load(std::memory_order_acquire)) return true;
   {
+    Kept kept;
     std::unique_lock lock{ending_, std::defer_lock};
     if (limit.count() <= 0) lock.lock();
     else if (!lock.try_lock_for(limit)) return false;
     if (!ended_) {
-      if (!wait_for_requests(limit_ms(limit))) return false;
-      conclude();
+      if (!wait_for_requests(limit_ms(limit))) {
+        lock.unlock();
+        watch_if_wanted();
+        return false;
+      }
+      kept = conclude();
     }
   }
   complete_future();
@@ -172,27 +182,35 @@ void Flight::leave_alone() {
 }
 
 void Flight::watch() {
-  {
-    const std::lock_guard lock{ending_};
-    if (ended_ || watched_) return;
-    watched_ = true;
-    group_->background().watch(shared_from_this(),
-                               std::chrono::steady_clock::now() + milliseconds{timeout_ms_});
-    in_flight_ = static_cast<std::size_t>(
-        std::ranges::count_if(requests_, [](auto* request) { return request != nullptr; }));
-    for (qpmesh_request* request : requests_) {
-      if (request == nullptr) continue;
-      // Inside a call of the library, or here where it has ended already.
-      const auto at_end = [](void* context) {
-        const std::unique_ptr<std::shared_ptr<Flight>> held{
-            static_cast<std::shared_ptr<Flight>*>(context)};
-        Flight& flight = **held;
-        if (flight.in_flight_.fetch_sub(1) == 1)
-          flight.group_->background().ended(std::move(*held));
-      };
-      auto held = std::make_unique<std::shared_ptr<Flight>>(shared_from_this());
-      if (qpmesh_on_end(request, at_end, held.get()) == QPMESH_OK) held.release();
-    }
+  watches_wanted_.fetch_add(1);
+  watch_if_wanted();
+}
+
+// Either who wants it finds ending_ free, or whoever has that finds, once it is released, that it
+// is wanted. Both change one variable, so the later one sees what the earlier one did before.
+void Flight::watch_if_wanted() {
+  if (watches_wanted_.fetch_add(0) == 0) return;
+  const std::unique_lock lock{ending_, std::try_to_lock};
+  if (lock && !ended_ && !watched_) begin_watch();
+}
+
+void Flight::begin_watch() {
+  watched_ = true;
+  group_->background().watch(shared_from_this(),
+                             std::chrono::steady_clock::now() + milliseconds{timeout_ms_});
+  in_flight_ = static_cast<std::size_t>(
+      std::ranges::count_if(requests_, [](auto* request) { return request != nullptr; }));
+  for (qpmesh_request* request : requests_) {
+    if (request == nullptr) continue;
+    // Inside a call of the library, or here where it has ended already.
+    const auto at_end = [](void* context) {
+      const std::unique_ptr<std::shared_ptr<Flight>> held{
+          static_cast<std::shared_ptr<Flight>*>(context)};
+      Flight& flight = **held;
+      if (flight.in_flight_.fetch_sub(1) == 1) flight.group_->background().ended(std::move(*held));
+    };
+    auto held = std::make_unique<std::shared_ptr<Flight>>(shared_from_this());
+    if (qpmesh_on_end(request, at_end, held.get()) == QPMESH_OK) held.release();
   }
 }
 

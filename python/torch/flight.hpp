@@ -64,10 +64,19 @@ class Flight : public std::enable_shared_from_this<Flight> {
   // Holding ending_; limit_ms 0: none; whether all have ended.
   bool wait_for_requests(int limit_ms);
   void take_error(int code);
-  void conclude();
+  // What the requests used. It is let go without ending_: the last user of a tensor that Python
+  // made takes Python's lock, and whoever has that may come here.
+  struct Kept {
+    std::vector<at::Tensor> tensors;
+    std::vector<Copy> copies;
+  };
+  Kept conclude();
   void complete_future();
-  // The background settles it.
+  // The background settles it, from now on or from when whoever has ending_ gives up. Blocks
+  // nobody: the caller may hold Python's lock.
   void watch();
+  void watch_if_wanted();
+  void begin_watch();  // holding ending_
 
   const std::shared_ptr<Group> group_;
   const Doing doing_;
@@ -86,7 +95,8 @@ class Flight : public std::enable_shared_from_this<Flight> {
   c10::intrusive_ptr<c10::ivalue::Future> future_;  // by future_mutex_, as is:
   bool future_is_told_ = false;
   std::atomic<std::size_t> in_flight_ = 0;  // of the requests, where the background watches
-  bool watched_ = false;                    // under ending_
+  std::atomic<unsigned> watches_wanted_ = 0;
+  bool watched_ = false;  // under ending_
 };
 
 // A Flight as torch asks for it.

@@ -1,6 +1,8 @@
 """What torch trains with: the same bits as with gloo, where two ranks leave no choice of order."""
 
 import functools
+import threading
+import time
 
 import torch
 import torch.distributed as dist
@@ -89,6 +91,39 @@ def same_with_gloo():
             assert torch.equal(least, most), way
 
 
+def future_of_what_a_thread_waits_for():
+    found = torch.zeros(3)
+    if job.rank == 1:
+        dist.recv(torch.zeros(1), 0, group=job.ours)
+        dist.send(torch.ones(3), 0, group=job.ours)
+        return
+    work = dist.irecv(found, 1, group=job.ours)
+    thread = threading.Thread(target=work.wait)
+    thread.start()
+    time.sleep(0.05)  # it is most likely inside by now
+    future = work.get_future()  # returns, or the message that lets the thread go on is never sent
+    dist.send(torch.ones(1), 1, group=job.ours)
+    future.wait()
+    thread.join()
+    assert found.eq(1).all()
+
+
+def kept_tensors_that_python_made():
+    """The last to have one takes Python's lock, while Python drops the Work."""
+    for i in range(60):
+        outputs = [torch.zeros(1000) for _ in range(2)]
+        dist.barrier(group=job.ours)
+        begin = time.monotonic()
+        if job.rank == 1:
+            time.sleep(0.015)
+        work = dist.all_gather(outputs, torch.ones(1000), group=job.ours, async_op=True)
+        future = work.get_future()
+        while job.rank == 0 and time.monotonic() < begin + 0.0155 + i * 1e-4:
+            pass
+        del work
+        future.wait()
+
+
 def main():
     job.begin()
     job.ours = dist.group.WORLD
@@ -96,7 +131,11 @@ def main():
     same_with_gloo()
     if job.rank == 0:
         print("same bits as gloo")
-    dist.barrier()
+    for situation in (future_of_what_a_thread_waits_for, kept_tensors_that_python_made):
+        situation()
+        dist.barrier()
+        if job.rank == 0:
+            print(situation.__name__)
     dist.destroy_process_group()
 
 
