@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <system_error>
 
 #include "torch/flight.hpp"
 
@@ -49,19 +50,28 @@ void Background::wake() noexcept {
 void Background::add(const std::shared_ptr<Group>& group) {
   const std::lock_guard lock{mutex_};
   members_.push_back({group});
-  if (thread_.joinable() || stops_) return;
+  if (threads_.empty() && !stops_) start_thread();
+}
+
+void Background::start_thread() {
   // It takes no signal: those are the program's.
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread{[this] { run(); }};
+  try {
+    threads_.emplace_back([this] { run(); });
+  } catch (...) {
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  ++idle_;
 }
 
 void Background::watch(std::shared_ptr<Flight> flight, Clock::time_point deadline) {
   const std::lock_guard lock{mutex_};
-  if (stops_) return;
+  if (stops_ && settling_ == 0) return;
   watched_.push_back({std::move(flight), deadline});
   ::eventfd_write(bell_, 1);
 }
@@ -73,12 +83,49 @@ void Background::ended(std::shared_ptr<Flight> flight) {
 }
 
 void Background::stop() {
+  std::vector<std::thread> threads;
   {
-    const std::lock_guard lock{mutex_};
+    std::unique_lock lock{mutex_};
     stops_ = true;
     ::eventfd_write(bell_, 1);
+    // A callback that waits for another flight is told of that first.
+    loop_is_free_.wait(lock, [this] { return threads_.empty() || has_ended_; });
+    threads.swap(threads_);
   }
-  if (thread_.joinable()) thread_.join();
+  loop_is_free_.notify_all();
+  for (std::thread& thread : threads) thread.join();
+}
+
+bool Background::settle(std::unique_lock<std::mutex>& lock, std::shared_ptr<Flight> flight) {
+  ++settling_;
+  if (idle_ == 0) {
+    try {
+      start_thread();
+    } catch (const std::system_error&) {
+      // There are no more threads: this one keeps the loop, which rests meanwhile.
+    }
+  }
+  const bool keeps_loop = idle_ == 0;
+  if (!keeps_loop) {
+    has_loop_ = false;
+    loop_is_free_.notify_all();
+  }
+  lock.unlock();
+  flight->settle();
+  flight.reset();
+  lock.lock();
+  --settling_;
+  if (stops_) ::eventfd_write(bell_, 1);
+  if (keeps_loop) return true;
+  ++idle_;
+  return take_loop(lock);
+}
+
+bool Background::take_loop(std::unique_lock<std::mutex>& lock) {
+  loop_is_free_.wait(lock, [this] { return !has_loop_ || has_ended_; });
+  --idle_;
+  has_loop_ = true;
+  return !has_ended_;
 }
 
 std::shared_ptr<Flight> Background::next_to_settle() {
@@ -149,15 +196,18 @@ void Background::run() {
   std::uint64_t begun_before = 0;
   int idle_ticks = 0;
   std::unique_lock lock{mutex_};
+  if (!take_loop(lock)) return;
   for (;;) {
     if (std::shared_ptr<Flight> flight = next_to_settle()) {
-      lock.unlock();
-      flight->settle();
-      flight.reset();
-      lock.lock();
+      if (!settle(lock, std::move(flight))) return;
       continue;
     }
-    if (stops_) return;
+    if (stops_ && settling_ == 0) {
+      has_ended_ = true;
+      lock.unlock();
+      loop_is_free_.notify_all();
+      return;
+    }
     Groups all = groups();
     Groups alone = left_alone(all);
     const auto in_flight = [&] {

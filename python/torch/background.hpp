@@ -1,8 +1,9 @@
-// The thread that carries on what the program's own threads have left.
+// The threads that carry on what the program's own threads have left.
 #pragma once
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -18,6 +19,8 @@ class Group;
 // What is in flight while nobody waits is found here within two ticks, and carried on until it has
 // ended or somebody waits: a long computation holds up no peer. Where a future is to be completed,
 // or a Work has gone, it is told at once. Sleeps while nothing is done; one for a process.
+// What hangs on a future may wait for another one: while a thread tells of an end, the next one has
+// the loop.
 class Background {
  public:
   // A child that was forked off has its own. It is never destroyed: a flight may be the last to
@@ -54,7 +57,12 @@ class Background {
   Background();
   void wake() noexcept;
   void run();
-  // Holding mutex_, as all with lock. A flight that is to be settled; null: none.
+  void start_thread();
+  // Both let go of the lock meanwhile; false: all is over. The first gives the loop away, and takes
+  // it again when it is free.
+  bool settle(std::unique_lock<std::mutex>& lock, std::shared_ptr<Flight> flight);
+  bool take_loop(std::unique_lock<std::mutex>& lock);
+  // Holding mutex_, as all below. A flight that is to be settled; null: none.
   std::shared_ptr<Flight> next_to_settle();
   using Groups = std::vector<std::shared_ptr<Group>>;
   // The groups that there are. They are let go without mutex_: the last to hold one calls the
@@ -73,7 +81,12 @@ class Background {
   std::vector<Watched> watched_;
   std::deque<std::shared_ptr<Flight>> ended_;
   bool stops_ = false;
-  std::thread thread_;
+  std::vector<std::thread> threads_;  // as many as were ever telling at a time, and one
+  std::condition_variable loop_is_free_;
+  bool has_loop_ = false;   // one of them
+  bool has_ended_ = false;  // the loop, for ever
+  int settling_ = 0;
+  int idle_ = 0;  // threads that wait for the loop, or are about to
 };
 
 }  // namespace qpmesh_torch

@@ -91,6 +91,21 @@ def same_with_gloo():
             assert torch.equal(least, most), way
 
 
+def callbacks_that_wait():
+    """As powerSGD_hook has them: what hangs on a future waits for others, begun there and before."""
+    one, two, three = (torch.ones(3) for _ in range(3))
+    if job.rank == 1:
+        time.sleep(0.05)  # the other rank's futures are told by the background
+    futures = [dist.all_reduce(tensor, group=job.ours, async_op=True).get_future() for tensor in (one, two)]
+
+    def then(_future):
+        if job.rank == 1:
+            time.sleep(0.05)
+        return dist.all_reduce(three, group=job.ours, async_op=True).get_future().wait()[0] + futures[1].wait()[0]
+
+    assert futures[0].then(then).wait().eq(4).all()
+
+
 def future_of_what_a_thread_waits_for():
     found = torch.zeros(3)
     if job.rank == 1:
@@ -131,7 +146,7 @@ def main():
     same_with_gloo()
     if job.rank == 0:
         print("same bits as gloo")
-    for situation in (future_of_what_a_thread_waits_for, kept_tensors_that_python_made):
+    for situation in (callbacks_that_wait, future_of_what_a_thread_waits_for, kept_tensors_that_python_made):
         situation()
         dist.barrier()
         if job.rank == 0:
