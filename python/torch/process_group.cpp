@@ -21,8 +21,9 @@ class ProcessGroup::Launch {
       : of_{of},
         type_{type},
         title_{title},
+        is_collective_{is_collective},
         flight_{std::make_shared<Flight>(of.group_, operation,
-                                         is_collective ? ++of.collectives_ : of.collectives_.load(),
+                                         of.collectives_.load() + (is_collective ? 1 : 0),
                                          of.group_->timeout_ms(timeout))},
         communicator_{of.group_->communicator(flight_->doing())} {}
 
@@ -97,6 +98,7 @@ class ProcessGroup::Launch {
     auto work = c10::make_intrusive<Work>(flight_, of_.getRank(), type_, title_, results);
     flight_->set_results(std::move(results));
     of_.group_->operation_begins();
+    if (is_collective_) ++of_.collectives_;
     return work;
   }
 
@@ -104,6 +106,7 @@ class ProcessGroup::Launch {
   ProcessGroup& of_;
   const c10d::OpType type_;
   const char* title_;
+  const bool is_collective_;
   const std::shared_ptr<Flight> flight_;
   qpmesh_communicator* const communicator_;
   qpmesh_call call_{};
@@ -138,12 +141,16 @@ ProcessGroup::Begun ProcessGroup::allreduce_coalesced(
     Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
   Launch launch{*this, c10d::OpType::ALLREDUCE_COALESCED, "allreduce_coalesced",
                 "qpmesh:all_reduce", options.timeout};
-  const auto allreduce = [&](const at::Tensor& tensor, const c10d::ReduceOp* premultiplied) {
+  struct Part {
+    Reduction how;
+    void* data;
+    std::size_t count;
+  };
+  std::vector<Part> parts;
+  const auto add_part = [&](const at::Tensor& tensor, const c10d::ReduceOp* premultiplied) {
     const Reduction how = reduction_of(options.reduceOp, tensor, launch.doing());
-    void* const data = source_and_target(launch.flight(), tensor, premultiplied);
-    launch.begun(qpmesh_allreduce_async(
-        launch.communicator(), data, data, how.elements.count(tensor), how.elements.type,
-        how.reduction, launch.call(how.function), launch.request()));
+    parts.push_back({how, source_and_target(launch.flight(), tensor, premultiplied),
+                     how.elements.count(tensor)});
   };
   Tensors packed;
   std::int64_t packed_elements = 0;
@@ -156,13 +163,19 @@ ProcessGroup::Begun ProcessGroup::allreduce_coalesced(
   }
   for (const at::Tensor& tensor : tensors) {
     if (static_cast<std::int64_t>(tensor.nbytes()) > packed_bytes_max)
-      allreduce(tensor, &options.reduceOp);
+      add_part(tensor, &options.reduceOp);
   }
   if (packed.size() == 1) {
-    allreduce(packed.front(), &options.reduceOp);
+    add_part(packed.front(), &options.reduceOp);
   } else if (packed_elements > 0) {
     const at::Tensor vector = pack(launch.flight(), packed, packed_elements, options.reduceOp);
-    allreduce(vector, nullptr);
+    add_part(vector, nullptr);
+  }
+  // All arguments were looked at: either all are begun, or none.
+  for (const Part& part : parts) {
+    launch.begun(qpmesh_allreduce_async(launch.communicator(), part.data, part.data, part.count,
+                                        part.how.elements.type, part.how.reduction,
+                                        launch.call(part.how.function), launch.request()));
   }
   return launch.work(tensors);
 }
@@ -225,6 +238,13 @@ ProcessGroup::Begun ProcessGroup::allgather_coalesced(Lists& outputs, Tensors& i
                    "each rank's list has one for each input");
     }
   }
+  struct Part {
+    const at::Tensor& input;
+    void* data;
+    Elements elements;
+    TensorBlocks blocks;
+  };
+  std::vector<Part> parts;
   Tensors results;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     Tensors output;
@@ -232,10 +252,14 @@ ProcessGroup::Begun ProcessGroup::allgather_coalesced(Lists& outputs, Tensors& i
     const Elements elements = launch.elements(inputs[i]);
     TensorBlocks blocks = TensorBlocks::of_targets(launch.flight(), output, elements);
     launch.require_one_type(inputs[i], output.front());
-    launch.begun(qpmesh_allgatherv_async(launch.communicator(), source(launch.flight(), inputs[i]),
-                                         elements.count(inputs[i]), blocks.get(), elements.type,
-                                         launch.call(), launch.request()));
+    parts.push_back({inputs[i], source(launch.flight(), inputs[i]), elements, std::move(blocks)});
     results.insert(results.end(), output.begin(), output.end());
+  }
+  // As in allreduce_coalesced.
+  for (Part& part : parts) {
+    launch.begun(qpmesh_allgatherv_async(launch.communicator(), part.data,
+                                         part.elements.count(part.input), part.blocks.get(),
+                                         part.elements.type, launch.call(), launch.request()));
   }
   return launch.work(std::move(results));
 }

@@ -57,6 +57,15 @@ def wrong_tensors():
                   cause="the input has 3 elements, the output 3")
     require_error(lambda: group.broadcast([torch.ones(1)], root_of(7)), code="bad_argument", operation="broadcast_async",
                   cause=job.error_of(lambda: group.broadcast([torch.ones(1)], root_of(7))).cause)
+    # On one rank alone, and the first of several tensors is right.
+    number = group._get_sequence_number_for_group()
+    if job.rank == 0:
+        require_error(lambda: dist.all_reduce_coalesced([torch.ones(100_000), torch.ones(1).expand(100_000)]), code="bad_argument",
+                      cause="several elements of the tensor lie in one place")
+        rows = [[torch.zeros(3), torch.zeros(3)] for _ in range(2)]
+        require_error(lambda: group.allgather_coalesced(rows, [torch.ones(3), torch.ones(3, dtype=torch.int32)]), code="bad_argument",
+                      cause="tensors of Int and Float")
+    assert group._get_sequence_number_for_group() == number
     tensor = torch.ones(2)
     dist.all_reduce(tensor)
     assert tensor[0] == 2
