@@ -26,6 +26,7 @@ from ._library import Error  # noqa: E402,F401
 __version__ = _library.__version__
 
 _groups = weakref.WeakSet()  # of this process, to say goodbye for
+_memory = (None, 0)  # what set_memory() was last given
 
 
 def _backend(group):
@@ -74,11 +75,14 @@ def empty(*shape, dtype=None, group=None):
 @contextlib.contextmanager
 def shared_memory(group=None, bytes_min=16 * 1024):
     """Tensors of the host that torch makes meanwhile lie in such memory, too: parameters, gradients, buckets."""
-    _library.set_memory(_group(group), bytes_min)
+    global _memory
+    before, _memory = _memory, (_group(group), bytes_min)
+    _library.set_memory(*_memory)
     try:
         yield
     finally:
-        _library.set_memory(None, 0)
+        _memory = before
+        _library.set_memory(*_memory)
 
 
 def abort(reason, group=None):

@@ -4,50 +4,80 @@
 #include <c10/core/CPUAllocator.h>
 
 #include <mutex>
+#include <unordered_map>
 
 namespace qpmesh_torch {
 namespace {
 
-// One piece of a group's memory.
-struct Piece {
-  std::shared_ptr<Group> group;
-  void* data;
+// The pieces of groups' memory that are in use, by address: torch has raw memory, too, of which a
+// deleter is told nothing else.
+class Pieces {
+ public:
+  void add(void* data, std::shared_ptr<Group> group) {
+    const std::lock_guard lock{mutex_};
+    groups_.emplace(data, std::move(group));
+  }
+  // Null: it is none of them.
+  std::shared_ptr<Group> remove(void* data) {
+    const std::lock_guard lock{mutex_};
+    const auto node = groups_.extract(data);
+    return node.empty() ? nullptr : std::move(node.mapped());
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<void*, std::shared_ptr<Group>> groups_;
 };
 
-void free_piece(void* context) {
-  const std::unique_ptr<Piece> piece{static_cast<Piece*>(context)};
-  qpmesh_free(piece->group->handle(), piece->data);
-  piece->group->memory_ends();
+Pieces& pieces() {
+  static Pieces* const all = new Pieces;  // tensors go later than what is static
+  return *all;
+}
+
+// False: it is none of ours.
+bool free_piece(void* data) {
+  const std::shared_ptr<Group> group = pieces().remove(data);
+  if (group == nullptr) return false;
+  qpmesh_free(group->handle(), data);
+  group->memory_ends();
+  return true;
 }
 
 // Null: there is no more.
-std::unique_ptr<Piece> allocate_piece(const std::shared_ptr<Group>& group, std::size_t bytes) {
+void* allocate_piece(const std::shared_ptr<Group>& group, std::size_t bytes) {
   static const Doing doing{"empty", 0, nullptr};
   void* data = nullptr;
   const int code = qpmesh_allocate_here(group->communicator(doing), bytes, &data);
   if (code != QPMESH_OK) return nullptr;
   group->memory_begins();
-  return std::make_unique<Piece>(Piece{group, data});
+  pieces().add(data, group);
+  return data;
+}
+
+c10::Allocator* torchs_own = nullptr;  // from when ours is in front of it
+
+void free_any(void* data) {
+  if (!free_piece(data)) torchs_own->raw_deleter()(data);
 }
 
 // In front of torch's own.
 class GroupAllocator final : public c10::Allocator {
  public:
-  explicit GroupAllocator(c10::Allocator* others) : others_{others} {}
-
   c10::DataPtr allocate(std::size_t bytes) const override {
     std::shared_ptr<Group> group;
     {
       const std::lock_guard lock{mutex_};
-      if (bytes >= bytes_min_) group = group_;
+      if (bytes >= bytes_min_ && bytes > 0) group = group_;
     }
     if (group != nullptr) {
-      if (auto piece = allocate_piece(group, bytes)) {
-        void* const data = piece->data;
-        return {data, piece.release(), free_piece, c10::Device{c10::DeviceType::CPU}};
-      }
+      if (void* const data = allocate_piece(group, bytes))
+        return {data, data, free_any, c10::Device{c10::DeviceType::CPU}};
     }
-    return others_->allocate(bytes);
+    return torchs_own->allocate(bytes);
+  }
+
+  c10::DeleterFnPtr raw_deleter() const override {
+    return torchs_own->raw_deleter() != nullptr ? free_any : nullptr;
   }
 
   void use(std::shared_ptr<Group> group, std::size_t bytes_min) {
@@ -57,7 +87,6 @@ class GroupAllocator final : public c10::Allocator {
   }
 
  private:
-  c10::Allocator* const others_;
   mutable std::mutex mutex_;
   std::shared_ptr<Group> group_;
   std::size_t bytes_min_ = 0;
@@ -68,17 +97,18 @@ class GroupAllocator final : public c10::Allocator {
 at::Tensor empty_bytes(const std::shared_ptr<Group>& group, std::int64_t bytes) {
   const Doing doing{"empty", 0, &group->name()};
   if (bytes < 0) bad_argument(doing, std::to_string(bytes) + " bytes", "give 0 or more");
-  auto piece = allocate_piece(group, static_cast<std::size_t>(bytes));
+  void* const piece = allocate_piece(group, static_cast<std::size_t>(bytes));
   if (piece == nullptr) throw_last_error(doing);
-  Piece* const held = piece.release();
   return at::from_blob(
-      held->data, {bytes}, [held](void*) { free_piece(held); }, at::TensorOptions{at::kByte});
+      piece, {bytes}, [](void* data) { free_piece(data); }, at::TensorOptions{at::kByte});
 }
 
 void set_memory(std::shared_ptr<Group> group, std::int64_t bytes_min) {
-  // torch asks whoever was set last; ours stays, and hands on what it is not asked to take.
+  // torch asks whoever was set last. Ours stays, and hands on what it is not asked to take: raw
+  // memory may be given back when no group is used any more, and only ours knows whose it is.
   static GroupAllocator* const ours = [] {
-    auto* made = new GroupAllocator{c10::GetCPUAllocator()};
+    torchs_own = c10::GetCPUAllocator();
+    auto* made = new GroupAllocator;
     c10::SetCPUAllocator(made);
     return made;
   }();

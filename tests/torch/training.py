@@ -139,6 +139,31 @@ def kept_tensors_that_python_made():
         future.wait()
 
 
+def mapping_of(tensor):
+    """The line of the kernel's list that tells where it lies."""
+    with open("/proc/self/maps") as lines:
+        for line in lines:
+            begin, end = (int(edge, 16) for edge in line.split()[0].split("-"))
+            if begin <= tensor.data_ptr() < end:
+                return line
+    raise AssertionError("it lies nowhere")
+
+
+def shared_memory():
+    is_shared = mapping_of(qpmesh_torch.empty(1 << 16, group=job.ours)).split()[1][3] == "s"
+    with qpmesh_torch.shared_memory(job.ours):
+        with qpmesh_torch.shared_memory(job.ours, bytes_min=64):
+            pass
+        tensor = torch.empty(1 << 20)
+        assert (mapping_of(tensor).split()[1][3] == "s") == is_shared, mapping_of(tensor)
+        # torch packs its weights into raw memory.
+        linear = torch.ao.nn.quantized.dynamic.Linear(256, 256)
+        linear(torch.ones(2, 256))
+    assert mapping_of(torch.empty(1 << 20)).split()[1][3] == "p"
+    torch.ao.nn.quantized.dynamic.Linear(8, 8)(torch.ones(2, 8))
+    del linear
+
+
 def main():
     job.begin()
     job.ours = dist.group.WORLD
@@ -146,7 +171,7 @@ def main():
     same_with_gloo()
     if job.rank == 0:
         print("same bits as gloo")
-    for situation in (callbacks_that_wait, future_of_what_a_thread_waits_for, kept_tensors_that_python_made):
+    for situation in (callbacks_that_wait, future_of_what_a_thread_waits_for, kept_tensors_that_python_made, shared_memory):
         situation()
         dist.barrier()
         if job.rank == 0:
