@@ -47,6 +47,8 @@ def _make(options, pg_options=None):
     ranks = list(options.global_ranks_in_group)
     world = _group(None) if ranks and distributed.is_initialized() else None
     if world is not None and _library.is_ours(world):
+        if pg_options:
+            raise ValueError(f"qpmesh_torch: new_group with pg_options {pg_options}: options are the world's; give them to init_process_group")
         made = _library.subgroup(world, ranks, options.group_id, options.timeout)
     else:
         settings = [f"QPMESH_{name.upper()}={_text(value)}" for name, value in (pg_options or {}).items()]

@@ -69,6 +69,11 @@ def wrong_tensors():
     tensor = torch.ones(2)
     dist.all_reduce(tensor)
     assert tensor[0] == 2
+    try:
+        dist.new_group([0, 1], pg_options={"transport": "tcp"})
+        raise AssertionError("options of a group were taken")
+    except ValueError as error:
+        assert "options are the world's" in str(error), str(error)
 
 
 def root_of(rank):
