@@ -56,7 +56,7 @@ def wrong_tensors():
     require_error(lambda: dist.all_to_all_single(torch.ones(3), torch.ones(3)), code="bad_argument",
                   cause="the input has 3 elements, the output 3")
     require_error(lambda: group.broadcast([torch.ones(1)], root_of(7)), code="bad_argument", operation="broadcast_async",
-                  cause=job.error_of(lambda: group.broadcast([torch.ones(1)], root_of(7))).cause)
+                  cause="root 7 is not a rank of this communicator")
     # On one rank alone, and the first of several tensors is right.
     number = group._get_sequence_number_for_group()
     if job.rank == 0:
@@ -104,7 +104,7 @@ def messages():
         assert job.error_of(dist.recv, torch.ones(2, dtype=torch.int32), 0).code == "mismatch"  # of another type
         dist.recv(torch.ones(2), 0)
     require_error(lambda: dist.group.WORLD.send([torch.ones(2)], other, -5), code="bad_argument",
-                  cause=job.error_of(lambda: dist.group.WORLD.send([torch.ones(2)], other, -5)).cause)
+                  cause="tag -5 is negative")
 
 
 def time_passes():
@@ -167,7 +167,7 @@ def meeting_goes_wrong():
     require_error(lambda: meet(store, 2, 2, "places", seconds(1), []), code="bad_argument", cause="rank 2 of 2")
     require_error(lambda: meet(store, 0, 2, "places", seconds(-1), []), code="bad_argument", cause="a timeout of -1000 ms")
     require_error(lambda: meet(named("options"), job.rank, 2, "options", seconds(5), ["QPMESH_TRANSPORT=pigeon"]), code="bad_config",
-                  cause=job.error_of(lambda: meet(named("option"), job.rank, 2, "options", seconds(5), ["QPMESH_TRANSPORT=pigeon"])).cause)
+                  cause="QPMESH_TRANSPORT='pigeon', allowed: empty, shm, verbs, verbs+shm, tcp")
     # Rank 2 does not come. Who is told so by rank 0 says the same.
     cause = {0: "rank 2 of 3 has not come to the store", 1: "rank 0 of 3 has not answered in the store"}
     error = job.error_of(meet, named("alone"), job.rank, 3, "alone", seconds(0.6), [])
