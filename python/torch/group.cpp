@@ -103,6 +103,11 @@ class Meeting {
 
   std::vector<char> answer_of_root(const Value& value) {
     const int size = size_in(value);
+    if (value.size() < sizeof size) {
+      throw_error(doing_, QPMESH_CORRUPT,
+                  "rank 0 answered " + std::to_string(value.size()) + " bytes in the store",
+                  "give each group a store, or a prefix of one, that nobody else uses");
+    }
     std::vector<char> all(value.begin() + sizeof(int), value.end());
     if (size == 0 && !all.empty()) {
       const auto line_end = std::find(all.begin() + 1, all.end(), '\n');
