@@ -150,17 +150,22 @@ void remove(int number, bool is_class) {
   added.erase(own);
 }
 
+// What a code is called: of a class its own text, of what the program added the program's.
+std::string name_of(int code) {
+  if (const char* const text = class_text(code)) return text;
+  const std::lock_guard lock{added_mutex};
+  const auto own = added.find(code);
+  return own == added.end() ? "" : own->second.text;
+}
+
 // ---- the last one ----
 
 // What this thread heard of last: MPI_Error_string says more than the class then.
 thread_local Failure last{MPI_SUCCESS, {}};
 
 std::string text_of(int code) {
-  if (code != MPI_SUCCESS && code == last.code && !last.text.empty()) return last.text;
-  if (const char* const text = class_text(code)) return text;
-  const std::lock_guard lock{added_mutex};
-  const auto own = added.find(code);
-  return own == added.end() ? "" : own->second.text;
+  const bool is_last = code != MPI_SUCCESS && code == last.code && !last.text.empty();
+  return is_last ? last.text : name_of(code);
 }
 
 // "MPI_Send on MPI_COMM_WORLD, rank 1 of 4: MPI_ERR_RANK: rank 7 …"
@@ -171,7 +176,7 @@ std::string described(const Communicator* where, const char* function, const Fai
     text << " on " << (where->name.empty() ? "a communicator" : where->name) << ", rank "
          << where->rank << " of " << where->size;
   }
-  const std::string name = text_of(failure.code);
+  const std::string name = name_of(failure.code);
   text << ": " << (failure.text.empty() ? name : name.substr(0, name.find(':')));
   if (!failure.text.empty()) text << (name.empty() ? "" : ": ") << failure.text;
   return std::move(text).str();

@@ -141,6 +141,16 @@ static void texts(void) {
       break;
     }
   }
+  if (!open_mpi && !mpich) {
+    MPI_Send(&value, 1, MPI_INT, size + 3, 1, comm);
+    MPI_Bcast(&value, 1, MPI_INT, size + 4, comm);  // of another class
+    const int code = MPI_Recv(&value, 1, MPI_INT, size + 5, 1, comm, MPI_STATUS_IGNORE);
+    MPI_Error_string(code, text, &length);
+    SAYS("the text of an error has nothing of those before it",
+         strstr(text, "MPI_Recv") != NULL && strstr(text, "MPI_Send") == NULL);
+    SAYS("and begins with where it was, and the class",
+         strstr(text, ": MPI_ERR_RANK: ") != NULL);
+  }
   MPI_Add_error_class(&new_class);
   SAYS("a class of the user is beyond MPI_ERR_LASTCODE", new_class > MPI_ERR_LASTCODE);
   MPI_Add_error_code(new_class, &new_code);
