@@ -100,6 +100,13 @@ struct Datatype : Counted {
   }
 };
 
+// By MPI_Type_create_f90_integer, _real or _complex: one object for all that ask for the same.
+inline bool is_chosen(const Datatype& type) noexcept {
+  const int combiner = type.recipe.combiner;
+  return combiner == MPI_COMBINER_F90_INTEGER || combiner == MPI_COMBINER_F90_REAL ||
+         combiner == MPI_COMBINER_F90_COMPLEX;
+}
+
 // A type of these parts. Bounds follow from the parts where they are not given.
 Reference<Datatype> make_type(std::vector<Part> parts, Recipe recipe,
                               std::optional<Bounds> bounds = {});

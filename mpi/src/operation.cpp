@@ -162,10 +162,7 @@ qpmesh_type struct_of(MPI_Count element_bytes) {
 
 // The type of Fortran that MPI_Type_create_f90_real and its like chose.
 const Datatype& predefined_of(const Datatype& type) noexcept {
-  const int combiner = type.recipe.combiner;
-  const bool chosen = combiner == MPI_COMBINER_F90_INTEGER || combiner == MPI_COMBINER_F90_REAL ||
-                      combiner == MPI_COMBINER_F90_COMPLEX;
-  return chosen ? *type.parts.front().of : type;
+  return is_chosen(type) ? *type.parts.front().of : type;
 }
 
 }  // namespace

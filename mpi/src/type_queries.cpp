@@ -36,11 +36,13 @@ int bounds_of(const char* function, MPI_Datatype type, Bounds Datatype::*which, 
   });
 }
 
-// Only what the program made can be freed, or renewed.
+// Only what the program made can be freed: a type that was chosen for it is there once for all.
 Datatype& own_type(MPI_Datatype handle) {
   Datatype& type = given_type(handle);
   if (type.predefined != MPI_DATATYPE_NULL || type.recipe.combiner == MPI_COMBINER_NAMED)
     fail(MPI_ERR_TYPE, type.name, " is predefined: it stays");
+  if (is_chosen(type))
+    fail(MPI_ERR_TYPE, "a type of MPI_Type_create_f90_… counts as predefined: it stays");
   return type;
 }
 
@@ -184,7 +186,12 @@ QPMESH_MPI_ENTRY(Type_dup, (MPI_Datatype datatype, MPI_Datatype* newtype)) {
     Reference<Datatype> copy =
         make_type({Part{.of = of}}, {.combiner = MPI_COMBINER_DUP, .types = {of}});
     copy->committed = old.committed;
-    old.attributes.copy_to(copy->attributes, datatype);
+    try {
+      old.attributes.copy_to(copy->attributes, datatype);
+    } catch (const Failure&) {  // what was copied until then goes by its delete functions
+      copy->attributes.clear(copy->handle());
+      throw;
+    }
     *newtype = copy.release()->handle();
   });
 }
