@@ -49,7 +49,6 @@ class Numbers {
   MPI_Count operator[](int index) const noexcept {
     return narrow_ != nullptr ? narrow_[index] : wide_[index];
   }
-  bool is_null() const noexcept { return narrow_ == nullptr && wide_ == nullptr; }
 
  private:
   const int* narrow_ = nullptr;
@@ -83,7 +82,12 @@ struct How {
   qpmesh_type type;
   qpmesh_reduction reduction;
   bool packed = false;
+  bool is_empty = false;                 // the type: there is nothing to reduce
   const qpmesh_call* options = nullptr;  // of the program's own operation
+
+  std::size_t count(MPI_Count elements) const noexcept {
+    return is_empty ? 0 : unsigned_of(elements);
+  }
 };
 
 // Predefined operations on predefined types that qpmesh has itself: type << 8 | reduction, plus
@@ -164,10 +168,10 @@ class Call {
         return {static_cast<qpmesh_type>((known - 1) >> 8),
                 static_cast<qpmesh_reduction>((known - 1) & 0xff)};
     }
-    committed_type(datatype);
+    const bool is_empty = committed_type(datatype).size == 0;
     How how{};
     const auto fill = [&](Reduction& reduction) {
-      how = {reduction.type, reduction.reduction, reduction.packed};
+      how = {reduction.type, reduction.reduction, reduction.packed, is_empty};
       if (how.reduction == QPMESH_USER) how.options = &user_options(reduction);
     };
     if (request_ == nullptr) {
@@ -267,8 +271,8 @@ qpmesh_blocks blocks(Call& call, const Vector& vector, Use use) {
 // One type without gaps, no block before the buffer, and none that is received before the end of
 // another one: the usual vector, without a list of places.
 bool is_plain(const Vector& vector, int count, Use use) {
-  const Datatype& type = committed_type(vector.types[0]);
-  if (vector.typed_blocks || !type.in_one_piece(2)) return false;
+  // Of types of its own each, that of an empty block may be null.
+  if (vector.typed_blocks || !committed_type(vector.types[0]).in_one_piece(2)) return false;
   MPI_Count end = 0;
   for (int i = 0; i < count; ++i) {
     if (vector.counts[i] == 0) continue;
@@ -380,13 +384,14 @@ void gather(Call& call, const void* send, MPI_Count send_count, MPI_Datatype sen
   std::byte* out = nullptr;
   const std::byte* in = nullptr;
   std::size_t bytes = 0;
+  const bool in_place = call.rank() == root && send == MPI_IN_PLACE;
   if (call.rank() == root) {
     const Elements block = given(receive, receive_count, receive_type);
     out = call.target(times(block, call.size()));
     bytes = unsigned_of(block.bytes());
-    if (send == MPI_IN_PLACE) in = own_block(call, block, root, out);
+    if (in_place) in = own_block(call, block, root, out);
   }
-  if (in == nullptr) {
+  if (!in_place) {
     const Elements sent = given(send, send_count, send_type);
     in = call.source(sent);
     if (call.rank() != root) bytes = unsigned_of(sent.bytes());
@@ -555,7 +560,7 @@ void allreduce(Call& call, const void* send, void* receive, MPI_Count count, MPI
                MPI_Op op) {
   const How how = call.how(op, datatype);
   const auto [in, out] = operands(call, how, send, count, receive, count, datatype);
-  const std::size_t n = unsigned_of(count);
+  const std::size_t n = how.count(count);
   call.run([=, in = in, out = out](qpmesh_communicator* mesh, qpmesh_request** request) {
     return request == nullptr
                ? qpmesh_allreduce(mesh, in, out, n, how.type, how.reduction, how.options)
@@ -576,7 +581,7 @@ void reduce(Call& call, const void* send, void* receive, MPI_Count count, MPI_Da
     const Elements sent = given(send, count, datatype);
     of.in = how.packed ? call.staging().packed(sent) : sent.first_byte();
   }
-  const std::size_t n = unsigned_of(count);
+  const std::size_t n = how.count(count);
   call.run([=](qpmesh_communicator* mesh, qpmesh_request** request) {
     return request == nullptr
                ? qpmesh_reduce(mesh, of.in, of.out, n, how.type, how.reduction, root, how.options)
@@ -590,7 +595,7 @@ void reduce_scatter_block(Call& call, const void* send, void* receive, MPI_Count
   require(count >= 0, MPI_ERR_COUNT, "a count of ", count);
   const How how = call.how(op, datatype);
   const Operands of = operands(call, how, send, count * call.size(), receive, count, datatype);
-  const std::size_t n = unsigned_of(count);
+  const std::size_t n = how.count(count);
   call.run([=](qpmesh_communicator* mesh, qpmesh_request** request) {
     return request == nullptr
                ? qpmesh_reduce_scatter(mesh, of.in, of.out, n, how.type, how.reduction, how.options)
@@ -606,7 +611,7 @@ void reduce_scatter(Call& call, const void* send, void* receive, Numbers counts,
   MPI_Count all = 0;
   for (int i = 0; i < call.size(); ++i) {
     require(counts[i] >= 0, MPI_ERR_COUNT, "block ", i, " has a count of ", counts[i]);
-    lengths[i] = unsigned_of(counts[i]);
+    lengths[i] = how.count(counts[i]);
     all += counts[i];
   }
   const MPI_Count own = counts[call.rank()];
@@ -616,7 +621,7 @@ void reduce_scatter(Call& call, const void* send, void* receive, Numbers counts,
     of.in = how.packed ? call.staging().packed(given(send, all, datatype))
                        : given(send, all, datatype).first_byte();
   const qpmesh_blocks in{const_cast<std::byte*>(of.in), lengths, nullptr, nullptr};
-  const std::size_t n = unsigned_of(own);
+  const std::size_t n = how.count(own);
   call.run([=](qpmesh_communicator* mesh, qpmesh_request** request) {
     return request == nullptr
                ? qpmesh_reduce_scatterv(mesh, &in, of.out, n, how.type, how.reduction, how.options)
@@ -629,7 +634,7 @@ void scan(Call& call, const void* send, void* receive, MPI_Count count, MPI_Data
           MPI_Op op) {
   const How how = call.how(op, datatype);
   const Operands of = operands(call, how, send, count, receive, count, datatype);
-  const std::size_t n = unsigned_of(count);
+  const std::size_t n = how.count(count);
   call.run([=](qpmesh_communicator* mesh, qpmesh_request** request) {
     return request == nullptr
                ? qpmesh_scan(mesh, of.in, of.out, n, how.type, how.reduction, how.options)
@@ -642,15 +647,14 @@ void exscan(Call& call, const void* send, void* receive, MPI_Count count, MPI_Da
             MPI_Op op) {
   const How how = call.how(op, datatype);
   Operands of{};
-  if (call.rank() > 0 || !how.packed) {
+  if (call.rank() > 0) {
     of = operands(call, how, send, count, receive, count, datatype);
-  } else {  // rank 0 gets nothing: its buffer stays as it is
-    const Elements in =
-        send == MPI_IN_PLACE ? given(receive, count, datatype) : given(send, count, datatype);
-    of.in = call.staging().packed(in);
-    of.out = call.staging().memory(in.bytes());
+  } else {  // rank 0 gets nothing: its buffer may be anything, and stays as it is
+    const Elements in = given(send == MPI_IN_PLACE ? receive : send, count, datatype);
+    of.in = how.packed ? call.staging().packed(in) : in.first_byte();
+    of.out = const_cast<std::byte*>(of.in);
   }
-  const std::size_t n = unsigned_of(count);
+  const std::size_t n = how.count(count);
   call.run([=](qpmesh_communicator* mesh, qpmesh_request** request) {
     return request == nullptr
                ? qpmesh_exscan(mesh, of.in, of.out, n, how.type, how.reduction, how.options)

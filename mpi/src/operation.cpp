@@ -177,7 +177,7 @@ Reduction::Reduction(MPI_Op op, MPI_Datatype of)
     : operation{&given_operation(op)}, datatype{&committed_type(of)} {
   if (operation->is_own()) {
     packed = !datatype->in_one_piece(2);
-    type = struct_of(datatype->size);
+    type = struct_of(std::max<MPI_Count>(1, datatype->size));  // of empty ones there are none
     function = packed ? own_on_packed : own_in_place;
     return;
   }

@@ -439,7 +439,44 @@ static void nothing(void) {  // null buffers where nothing moves
   if (!mpich)  // which calls two null buffers aliased
     MPI_Alltoallv(NULL, none, none, MPI_INT, NULL, none, none, MPI_INT, MPI_COMM_WORLD);
   MPI_Scan(NULL, NULL, 0, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  if (!open_mpi && !mpich) {
+    MPI_Datatype nulls[64];
+    for (int i = 0; i < 64; ++i) nulls[i] = MPI_DATATYPE_NULL;
+    if (size <= 64)
+      MPI_Alltoallw(NULL, none, none, nulls, NULL, none, none, nulls, MPI_COMM_WORLD);
+    MPI_Gather(rank == 0 ? MPI_IN_PLACE : NULL, 0, MPI_INT, NULL, 0, MPI_INT, 0, MPI_COMM_WORLD);
+  }
   SAYS("collectives of nothing end", 1);
+}
+
+static void insignificant(void) {  // what a rank does not get may have any buffer
+  int before = -1;
+  MPI_Exscan(&rank, rank == 0 ? NULL : &before, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  SAYS("rank 0 of Exscan needs no buffer for a result",
+       before == (rank == 0 ? -1 : rank * (rank - 1) / 2));
+  MPI_Request request;
+  before = -1;
+  MPI_Iexscan(&rank, rank == 0 ? NULL : &before, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  SAYS("and none of Iexscan", before == (rank == 0 ? -1 : rank * (rank - 1) / 2));
+}
+
+static void own_operation(void* in, void* inout, int* count, MPI_Datatype* type) {
+  (void)in, (void)inout, (void)count, (void)type;
+}
+
+static void empty_elements(void) {
+  MPI_Datatype empty;
+  MPI_Op own;
+  int one = 1, other = 2;
+  MPI_Type_contiguous(0, MPI_INT, &empty);
+  MPI_Type_commit(&empty);
+  MPI_Op_create(own_operation, 1, &own);
+  MPI_Allreduce(&one, &other, 3, empty, own, MPI_COMM_WORLD);
+  MPI_Reduce_scatter_block(&one, &other, 1, empty, own, MPI_COMM_WORLD);
+  SAYS("elements without bytes are reduced to nothing", one == 1 && other == 2);
+  MPI_Op_free(&own);
+  MPI_Type_free(&empty);
 }
 
 static void many_in_flight(void) {
@@ -621,6 +658,8 @@ int main(int argc, char** argv) {
     {"every_form", every_form, 1},
     {"barriers", barriers, 1},
     {"nothing", nothing, 1},
+    {"insignificant", insignificant, 1},
+    {"empty_elements", empty_elements, 1},
     {"many_in_flight", many_in_flight, 1},
     {"waited_backwards", waited_backwards, 1},
     {"two_communicators", two_communicators, 1},
