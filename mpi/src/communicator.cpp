@@ -2,7 +2,7 @@
 #include "communicator.hpp"
 
 #include <cstring>
-#include <numeric>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -19,7 +19,10 @@ Communicator::Communicator(qpmesh_communicator* of)
 Communicator::Communicator(const Communicator& parent, std::nullptr_t) noexcept
     : mesh{nullptr}, rank{parent.rank}, size{parent.size} {}
 
-Communicator::~Communicator() { qpmesh_communicator_free(mesh); }
+Communicator::~Communicator() {
+  forget_buffer(*this);
+  qpmesh_communicator_free(mesh);
+}
 
 void fail_without_communicator(MPI_Comm handle) {
   require_running();
@@ -27,7 +30,12 @@ void fail_without_communicator(MPI_Comm handle) {
   fail(MPI_ERR_COMM, "the handle ", handle, " is no communicator");
 }
 
+namespace {
+std::mutex group_mutex;  // of all communicators' groups: threads may ask at once
+}
+
 Group& group_of(Communicator& communicator) {
+  const std::lock_guard lock{group_mutex};
   if (!communicator.group) {
     std::vector<int> ranks(static_cast<std::size_t>(communicator.size));
     check(qpmesh_ranks_in(communicator.mesh, world_mesh(), ranks.data()));
@@ -46,9 +54,17 @@ void inherit(Communicator& child, const Communicator& parent) {
 // What a duplicate has beside its ranks. A copy function may fail: then there is none.
 void copy_properties(Communicator& copy, Communicator& parent) {
   copy.topology = parent.topology;
-  copy.group = parent.group;
+  {
+    const std::lock_guard lock{group_mutex};
+    copy.group = parent.group;
+  }
   copy.info = parent.info;
-  parent.attributes.copy_to(copy.attributes, parent.handle());
+  try {
+    parent.attributes.copy_to(copy.attributes, parent.handle());
+  } catch (const Failure&) {  // what was copied until then goes by its delete functions
+    copy.attributes.clear(copy.handle());
+    throw;
+  }
 }
 
 void store(MPI_Comm* newcomm, Communicator* made) {
@@ -103,6 +119,18 @@ Communicator* create(Communicator& parent, const Group& group, int tag) {
   return adopt(made, parent);
 }
 
+// Shared memory is the one thing of the hardware that is told apart.
+bool is_by_host(int split_type, MPI_Info hints) {
+  if (split_type == MPI_COMM_TYPE_SHARED) return true;
+  if (split_type != MPI_COMM_TYPE_HW_GUIDED && split_type != MPI_COMM_TYPE_RESOURCE_GUIDED)
+    return false;
+  const Info* const given = info_of(hints);
+  const std::string* const resource =
+      given != nullptr ? given->find("mpi_hw_resource_type") : nullptr;
+  return resource != nullptr && *resource == "mpi_shared_memory";
+}
+
+// The ranks of this host that take part; null for one that does not. Collective, also for those.
 Communicator* split_host(Communicator& parent, bool takes_part, int key) {
   qpmesh_communicator* host = nullptr;
   check(qpmesh_split_node(parent.mesh, key, nullptr, &host));
@@ -175,9 +203,9 @@ QPMESH_MPI_ENTRY(Comm_dup, (MPI_Comm comm, MPI_Comm* newcomm)) {
 QPMESH_MPI_ENTRY(Comm_dup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm)) {
   *newcomm = MPI_COMM_NULL;  // stays where an attribute is not copied
   return on_communicator("MPI_Comm_dup_with_info", comm, [&](Communicator& own) {
-    Communicator* const copy = duplicate(own);
+    auto copy = Reference<Communicator>::adopt(duplicate(own));
     set_info(*copy, info);
-    store(newcomm, copy);
+    store(newcomm, copy.release());
   });
 }
 
@@ -215,15 +243,15 @@ QPMESH_MPI_ENTRY(Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm* newco
 }
 
 QPMESH_MPI_ENTRY(Comm_split_type,
-                 (MPI_Comm comm, int split_type, int key, MPI_Info, MPI_Comm* newcomm)) {
+                 (MPI_Comm comm, int split_type, int key, MPI_Info info, MPI_Comm* newcomm)) {
   return on_communicator("MPI_Comm_split_type", comm, [&](Communicator& own) {
     switch (split_type) {
       case MPI_COMM_TYPE_SHARED:
-      case MPI_UNDEFINED: store(newcomm, split_host(own, split_type != MPI_UNDEFINED, key)); return;
       case MPI_COMM_TYPE_HW_UNGUIDED:
       case MPI_COMM_TYPE_HW_GUIDED:
-      case MPI_COMM_TYPE_RESOURCE_GUIDED:  // nothing of the hardware is told apart
-        store(newcomm, nullptr);
+      case MPI_COMM_TYPE_RESOURCE_GUIDED:
+      case MPI_UNDEFINED:  // beside any of the others: all make the same calls
+        store(newcomm, split_host(own, is_by_host(split_type, info), key));
         return;
       default: fail(MPI_ERR_ARG, "a split of type ", split_type);
     }
@@ -235,11 +263,16 @@ QPMESH_MPI_ENTRY(Comm_free, (MPI_Comm * comm)) {
     require(own.predefined == MPI_COMM_NULL, MPI_ERR_COMM, own.name, " cannot be freed");
     own.attributes.clear(*comm);
     *comm = MPI_COMM_NULL;
+    collect_buffers();
     release(&own);
   });
 }
 
-QPMESH_MPI_ENTRY(Comm_disconnect, (MPI_Comm * comm)) { return PMPI_Comm_free(comm); }
+QPMESH_MPI_ENTRY(Comm_disconnect, (MPI_Comm * comm)) {
+  const int flushed = on_communicator("MPI_Comm_disconnect", *comm,
+                                      [](const Communicator& own) { flush_buffer(own); });
+  return flushed == MPI_SUCCESS ? PMPI_Comm_free(comm) : flushed;
+}
 
 QPMESH_MPI_ENTRY(Comm_set_info, (MPI_Comm comm, MPI_Info info)) {
   return on_communicator("MPI_Comm_set_info", comm,

@@ -96,9 +96,17 @@ static void refusals(void) {
   MPI_Comm parent, child = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &parent);
   MPI_Comm_set_errhandler(parent, MPI_ERRORS_RETURN);
+  int copied_before = -1;
+  MPI_Comm_create_keyval(copy_one_more, forget, &copied_before, &extra);
+  MPI_Comm_set_attr(parent, copied_before, NULL);
   MPI_Comm_create_keyval(refuse_copy, MPI_COMM_NULL_DELETE_FN, &key, NULL);
   MPI_Comm_set_attr(parent, key, &extra);
+  copies = deletions = 0;
   SAYS("a copy function that fails makes dup fail", MPI_Comm_dup(parent, &child) != MPI_SUCCESS);
+  if (!open_mpi && !mpich)
+    SAYS("and what was copied before it is deleted", copies == 1 && deletions == 1);
+  MPI_Comm_delete_attr(parent, copied_before);
+  MPI_Comm_free_keyval(&copied_before);
   MPI_Comm_delete_attr(parent, key);
   MPI_Comm_free_keyval(&key);
   MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, refuse_deletion, &key, NULL);

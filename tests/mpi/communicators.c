@@ -132,6 +132,24 @@ static void splits(void) {
                       MPI_INFO_NULL, &part);
   SAYS("split_type takes MPI_UNDEFINED", (part == MPI_COMM_NULL) == (rank == 0));
   if (part != MPI_COMM_NULL) MPI_Comm_free(&part);
+#if MPI_VERSION >= 4
+  if (!open_mpi && !mpich) {
+    MPI_Comm_split_type(MPI_COMM_WORLD, rank == 0 ? MPI_UNDEFINED : MPI_COMM_TYPE_HW_UNGUIDED, 0,
+                        MPI_INFO_NULL, &part);
+    SAYS("also beside a part of the hardware, of which none is told apart", part == MPI_COMM_NULL);
+    MPI_Info info;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "mpi_hw_resource_type", "mpi_shared_memory");
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_HW_GUIDED, 0, info, &part);
+    MPI_Info_free(&info);
+    SAYS("but shared memory", part != MPI_COMM_NULL);
+    if (part != MPI_COMM_NULL) {
+      MPI_Comm_size(part, &ranks);
+      SAYS("with the ranks of MPI_COMM_TYPE_SHARED", ranks == size);
+      MPI_Comm_free(&part);
+    }
+  }
+#endif
   // Splits of splits, while messages of the parent are under way.
   MPI_Request request;
   int from = -1;
