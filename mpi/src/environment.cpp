@@ -86,9 +86,8 @@ void finalize() {
   const bool has_failed = is_lasting(qpmesh_last_error()->code);
   const int ended = qpmesh_finalize(std::exchange(world_mesh_, nullptr));
   communicator_of(MPI_COMM_WORLD)->mesh = nullptr;
-  if (!has_failed) check(ended);
   environment.phase = Phase::after_finalize;
-  std::ranges::swap_ranges(predefined_communicators, after_finalize);
+  if (!has_failed) check(ended);
 }
 
 int store_text(std::string_view text, char* target, std::size_t size_max) {
@@ -150,7 +149,14 @@ QPMESH_MPI_ENTRY(Init_thread, (int*, char***, int required, int* provided)) {
   return guarded("MPI_Init_thread", [&] { init(required, provided); });
 }
 
-QPMESH_MPI_ENTRY(Finalize, (void)) { return guarded("MPI_Finalize", finalize); }
+QPMESH_MPI_ENTRY(Finalize, (void)) {
+  const bool was_running = is_running();
+  const int result = guarded("MPI_Finalize", finalize);
+  // Not before: until here their handlers say what becomes of an error.
+  if (was_running && !is_running())
+    std::ranges::swap_ranges(predefined_communicators, after_finalize);
+  return result;
+}
 
 QPMESH_MPI_ENTRY(Initialized, (int* flag)) {
   *flag = environment.phase != Phase::before_init;

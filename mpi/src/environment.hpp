@@ -19,7 +19,7 @@ inline bool is_running() noexcept { return environment.phase == Phase::running; 
 void require_running();
 // Ends all processes of the job; the exit code is the program's.
 [[noreturn]] void abort_job(int code, const char* text);
-// Called when MPI ends, in reverse order: for what hangs on MPI_COMM_SELF and the like.
+// What MPI_COMM_WORLD stands on; null before MPI_Init and after MPI_Finalize.
 qpmesh_communicator* world_mesh() noexcept;
 
 }  // namespace qpmesh::mpi
