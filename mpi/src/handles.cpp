@@ -1,6 +1,6 @@
 // For Fortran, whose bindings are somebody else's library: handles as numbers, and what it tells of
-// its types. Predefined handles are
-// their values; others get numbers when they are asked for, and keep them.
+// its types. Predefined handles are their values; others get numbers when they are asked for, and
+// keep them.
 #include <array>
 #include <cstring>
 #include <mutex>
