@@ -22,23 +22,26 @@ struct Hull {
   Bounds or_nothing() const noexcept { return empty ? Bounds{} : bounds; }
 };
 
+[[noreturn]] void fail_too_large() {
+  fail(MPI_ERR_COUNT, "a type of more bytes than MPI_Count can count");
+}
+
+MPI_Aint sum(MPI_Aint left, MPI_Aint right) {
+  MPI_Aint result = 0;
+  if (__builtin_add_overflow(left, right, &result)) fail_too_large();
+  return result;
+}
+
 // All copies of what lies within these bounds in one element of the part.
-Bounds spread(Bounds one, const Part& part) noexcept {
+Bounds spread(Bounds one, const Part& part) {
   const auto reach = [&](MPI_Count count, MPI_Aint step) {
-    const MPI_Aint last = (count - 1) * step;
-    one.lower += std::min<MPI_Aint>(0, last);
-    one.upper += std::max<MPI_Aint>(0, last);
+    const MPI_Aint last = product(count - 1, step);
+    one.lower = sum(one.lower, std::min<MPI_Aint>(0, last));
+    one.upper = sum(one.upper, std::max<MPI_Aint>(0, last));
   };
   reach(part.count, part.stride);
   reach(part.block, part.of->extent());
-  return {one.lower + part.offset, one.upper + part.offset};
-}
-
-MPI_Count product(MPI_Count left, MPI_Count right) {
-  MPI_Count result = 0;
-  if (__builtin_mul_overflow(left, right, &result))
-    fail(MPI_ERR_COUNT, "a type of more bytes than MPI_Count can count");
-  return result;
+  return {sum(one.lower, part.offset), sum(one.upper, part.offset)};
 }
 
 // As the standard defines them for the map of values: given bounds win; otherwise they are those of
@@ -76,6 +79,12 @@ std::shared_ptr<const Layout> layout_of(const std::vector<Part>& parts) {
 
 }  // namespace
 
+MPI_Count product(MPI_Count left, MPI_Count right) {
+  MPI_Count result = 0;
+  if (__builtin_mul_overflow(left, right, &result)) fail_too_large();
+  return result;
+}
+
 Reference<Datatype> make_type(std::vector<Part> parts, Recipe recipe,
                               std::optional<Bounds> bounds) {
   auto type = Reference<Datatype>::adopt(new Datatype);
@@ -83,7 +92,7 @@ Reference<Datatype> make_type(std::vector<Part> parts, Recipe recipe,
   type->recipe = std::move(recipe);
   for (const Part& part : type->parts) {
     const MPI_Count copies = product(part.count, part.block);
-    type->size += product(copies, part.of->size);
+    type->size = sum(type->size, product(copies, part.of->size));
     type->basics += copies * part.of->basics;
   }
   set_bounds(*type);

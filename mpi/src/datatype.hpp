@@ -107,6 +107,8 @@ inline bool is_chosen(const Datatype& type) noexcept {
          combiner == MPI_COMBINER_F90_COMPLEX;
 }
 
+// Failure{MPI_ERR_COUNT} where it is more than there is room for.
+MPI_Count product(MPI_Count left, MPI_Count right);
 // A type of these parts. Bounds follow from the parts where they are not given.
 Reference<Datatype> make_type(std::vector<Part> parts, Recipe recipe,
                               std::optional<Bounds> bounds = {});

@@ -71,7 +71,7 @@ int vector(const char* function, int combiner, Count count, Count block_length, 
     note(recipe, block_length);
     if (in_bytes) note_address<Count>(recipe, stride);
     else note(recipe, stride);
-    const MPI_Aint stride_bytes = in_bytes ? MPI_Aint{stride} : stride * of->extent();
+    const MPI_Aint stride_bytes = in_bytes ? MPI_Aint{stride} : product(stride, of->extent());
     finish(result, {Part{.count = count, .stride = stride_bytes, .block = block_length, .of = of}},
            std::move(recipe));
   });
@@ -116,7 +116,7 @@ int indexed(const char* function, int combiner, Count count, Lengths lengths, co
     for (Count i = 0; i < count; ++i) {
       if (in_bytes) note_address<Count>(recipe, places[i]);
       else note(recipe, static_cast<Count>(places[i]));
-      parts.push_back({.offset = places[i] * unit, .block = length_of(lengths, i), .of = of});
+      parts.push_back({.offset = product(places[i], unit), .block = length_of(lengths, i), .of = of});
     }
     finish(result, std::move(parts), std::move(recipe));
   });

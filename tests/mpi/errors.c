@@ -79,6 +79,13 @@ static void arguments_of_the_rest(void) {
   GIVES(MPI_ERR_TOPOLOGY, MPI_Cartdim_get(comm, &value));
   GIVES(MPI_ERR_TYPE, MPI_Type_contiguous(2, MPI_DATATYPE_NULL, &type));
   GIVES_ANY(MPI_ERR_COUNT, MPI_ERR_ARG, MPI_Type_contiguous(-2, MPI_INT, &type));
+#if MPI_VERSION >= 4
+  if (!open_mpi && !mpich) {
+    const MPI_Count long_stride = (MPI_Count)1 << 62;
+    GIVES(MPI_ERR_COUNT, MPI_Type_vector_c(2, 1, long_stride, MPI_INT, &type));
+    GIVES(MPI_ERR_COUNT, MPI_Type_create_hvector_c(4, 1, long_stride, MPI_INT, &type));
+  }
+#endif
   GIVES(MPI_ERR_TYPE, MPI_Type_free(&(MPI_Datatype){MPI_DATATYPE_NULL}));
   GIVES_ANY(MPI_ERR_TYPE, MPI_ERR_ARG, MPI_Type_free(&(MPI_Datatype){MPI_INT}));
   GIVES_ANY(MPI_ERR_OP, MPI_ERR_ARG, MPI_Op_free(&(MPI_Op){MPI_SUM}));
