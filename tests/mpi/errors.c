@@ -88,6 +88,10 @@ static void arguments_of_the_rest(void) {
 #endif
   GIVES(MPI_ERR_TYPE, MPI_Type_free(&(MPI_Datatype){MPI_DATATYPE_NULL}));
   GIVES_ANY(MPI_ERR_TYPE, MPI_ERR_ARG, MPI_Type_free(&(MPI_Datatype){MPI_INT}));
+  if (!open_mpi && !mpich) {  // a type that was chosen for Fortran counts as predefined
+    MPI_Type_create_f90_real(6, 30, &type);
+    GIVES(MPI_ERR_TYPE, MPI_Type_free(&type));
+  }
   GIVES_ANY(MPI_ERR_OP, MPI_ERR_ARG, MPI_Op_free(&(MPI_Op){MPI_SUM}));
   if (!open_mpi)
     GIVES_ANY(MPI_ERR_KEYVAL, MPI_ERR_ARG, MPI_Comm_set_attr(comm, MPI_KEYVAL_INVALID, &value));
