@@ -3,52 +3,68 @@
 
 #include <cstring>
 #include <mutex>
+#include <thread>
+#include <vector>
 
-#include "communicator.hpp"
 #include "entry.hpp"
 #include "environment.hpp"
 
 namespace qpmesh::mpi {
 namespace {
 
-std::mutex mutex;  // of all buffers: a send through one is a copy and a call
-std::unique_ptr<BsendBuffer> process_buffer;
+using Place = std::shared_ptr<BsendBuffer>;
 
-void attach(std::unique_ptr<BsendBuffer>& place, void* memory, MPI_Count size) {
+// Of the places and the list. No buffer's own mutex is taken under it.
+std::mutex mutex;
+Place process_buffer;
+std::vector<Place> buffers;  // all, also of communicators that are freed and have messages left
+
+Place buffer_in(const Place& place) {
+  const std::lock_guard lock{mutex};
+  return place;
+}
+std::vector<Place> all_buffers() {
+  const std::lock_guard lock{mutex};
+  return buffers;
+}
+
+void attach(Place& place, void* memory, MPI_Count size) {
   require(size >= 0, MPI_ERR_ARG, "a buffer of ", size, " bytes");
   require(memory != nullptr || size == 0, MPI_ERR_BUFFER, "the buffer is null");
   const std::lock_guard lock{mutex};
   require(place == nullptr, MPI_ERR_BUFFER, "a buffer is attached: detach it first");
-  place = std::make_unique<BsendBuffer>(memory, static_cast<std::size_t>(size));
+  place = std::make_shared<BsendBuffer>(memory, static_cast<std::size_t>(size));
+  buffers.push_back(place);
 }
 
 template <class Count>
-void detach(std::unique_ptr<BsendBuffer>& place, void* address, Count* size) {
-  const std::lock_guard lock{mutex};
+void detach(Place& place, void* address, Count* size) {
   void* memory = nullptr;
   std::size_t bytes = 0;
-  if (place != nullptr) {
-    place->flush();
-    memory = place->memory();
-    bytes = place->size();
+  if (const Place buffer = buffer_in(place); buffer != nullptr) {
+    buffer->flush();
+    memory = buffer->memory();
+    bytes = buffer->size();
+    const std::lock_guard lock{mutex};
+    std::erase(buffers, buffer);
     place.reset();
   }
   std::memcpy(address, &memory, sizeof memory);
   *size = static_cast<Count>(bytes);
 }
 
-void flush(const std::unique_ptr<BsendBuffer>& place) {
-  const std::lock_guard lock{mutex};
-  if (place != nullptr) place->flush();
+void flush(const Place& place) {
+  if (const Place buffer = buffer_in(place); buffer != nullptr) buffer->flush();
 }
 
 }  // namespace
 
 void BsendBuffer::send(Communicator& communicator, const void* data, std::size_t bytes,
                        int destination, int tag) {
-  collect();
+  const std::lock_guard lock{mutex_};
+  drop_ended();
   auto before = pieces_.end();
-  Piece piece{0, bytes, nullptr, nullptr};
+  Piece piece{0, bytes, nullptr, nullptr, Reference<Communicator>{&communicator}};
   std::byte* room = nullptr;
   if (is_automatic()) {
     piece.own.reset(new std::byte[bytes]);
@@ -63,21 +79,22 @@ void BsendBuffer::send(Communicator& communicator, const void* data, std::size_t
   check(qpmesh_send_async(communicator.mesh, room, bytes, QPMESH_BYTE, destination, tag, nullptr,
                           &piece.request));
   pieces_.insert(before, std::move(piece));
-  collect();
+  drop_ended();
 }
 
 void BsendBuffer::flush() {
-  for (const Piece& piece : pieces_) {
-    const int ended = qpmesh_wait(piece.request, nullptr);
-    qpmesh_request_free(piece.request);
-    if (ended != QPMESH_OK) last_failure();  // its receiver is gone: nobody waits for it
-  }
-  pieces_.clear();
+  while (!collect()) std::this_thread::yield();  // others may send through it meanwhile
 }
 
-void BsendBuffer::collect() {
+bool BsendBuffer::collect() {
+  const std::lock_guard lock{mutex_};
+  drop_ended();
+  return pieces_.empty();
+}
+
+void BsendBuffer::drop_ended() {
   for (auto piece = pieces_.begin(); piece != pieces_.end();) {
-    int done = 1;
+    int done = 1;  // stays where it failed: its receiver is gone, and nobody waits for it
     qpmesh_test(piece->request, &done, nullptr);
     if (done != 0) {
       qpmesh_request_free(piece->request);
@@ -99,14 +116,27 @@ bool BsendBuffer::find_room(std::size_t bytes, Pieces::iterator& before, std::si
 
 void buffered_send(Communicator& communicator, const void* data, std::size_t bytes, int destination,
                    int tag) {
-  const std::lock_guard lock{mutex};
-  BsendBuffer* const buffer =
-      communicator.buffer != nullptr ? communicator.buffer.get() : process_buffer.get();
+  Place buffer = buffer_in(communicator.buffer);
+  if (buffer == nullptr) buffer = buffer_in(process_buffer);
   require(buffer != nullptr, MPI_ERR_BUFFER, "no buffer is attached: MPI_Buffer_attach");
   buffer->send(communicator, data, bytes, destination, tag);
 }
 
-void flush_buffers() { flush(process_buffer); }
+void flush_buffers() {
+  for (const Place& buffer : all_buffers()) buffer->flush();
+}
+
+void collect_buffers() {
+  for (const Place& buffer : all_buffers()) buffer->collect();
+}
+
+void flush_buffer(const Communicator& communicator) { flush(communicator.buffer); }
+
+void forget_buffer(const Communicator& communicator) noexcept {
+  if (communicator.buffer == nullptr) return;
+  const std::lock_guard lock{mutex};
+  std::erase(buffers, communicator.buffer);
+}
 
 }  // namespace qpmesh::mpi
 

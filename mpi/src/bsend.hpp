@@ -4,13 +4,13 @@
 #include <cstddef>
 #include <list>
 #include <memory>
+#include <mutex>
 
+#include "communicator.hpp"
 #include "mpi.h"
 #include "qpmesh/qpmesh.h"
 
 namespace qpmesh::mpi {
-
-struct Communicator;
 
 // An attached buffer. Messages lie in it until they have left; with MPI_BUFFER_AUTOMATIC each has
 // memory of its own.
@@ -22,8 +22,10 @@ class BsendBuffer {
 
   void send(Communicator& communicator, const void* data, std::size_t bytes, int destination,
             int tag);
-  // Until all messages have left.
+  // Until all messages have left. Other threads may send meanwhile.
   void flush();
+  // Those that have left are gone: are all?
+  bool collect();
 
   void* memory() const noexcept { return memory_; }
   std::size_t size() const noexcept { return size_; }
@@ -33,15 +35,17 @@ class BsendBuffer {
     std::size_t offset;
     std::size_t bytes;
     qpmesh_request* request;
-    std::unique_ptr<std::byte[]> own;  // NOLINT(*-avoid-c-arrays)
+    std::unique_ptr<std::byte[]> own;      // NOLINT(*-avoid-c-arrays)
+    Reference<Communicator> communicator;  // the program may free it
   };
   using Pieces = std::list<Piece>;
 
   bool is_automatic() const noexcept { return memory_ == MPI_BUFFER_AUTOMATIC; }
-  void collect();
+  void drop_ended();
   // In front of which piece there is room, and from which offset on.
   bool find_room(std::size_t bytes, Pieces::iterator& before, std::size_t& offset);
 
+  std::mutex mutex_;
   void* memory_;
   std::size_t size_;
   Pieces pieces_;  // in order of their offsets
@@ -50,7 +54,13 @@ class BsendBuffer {
 // A message of packed bytes: copied, and on its way. Failure{MPI_ERR_BUFFER} where it has no room.
 void buffered_send(Communicator& communicator, const void* data, std::size_t bytes, int destination,
                    int tag);
-// Until all messages have left that went through the process's buffer.
+// Until all messages have left that went through any buffer.
 void flush_buffers();
+// What has left is gone, in all buffers.
+void collect_buffers();
+// Until all messages have left that went through the communicator's own buffer.
+void flush_buffer(const Communicator& communicator);
+// Of a communicator that goes.
+void forget_buffer(const Communicator& communicator) noexcept;
 
 }  // namespace qpmesh::mpi

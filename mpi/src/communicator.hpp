@@ -18,7 +18,7 @@
 
 namespace qpmesh::mpi {
 
-struct BsendBuffer;
+class BsendBuffer;
 
 struct Communicator : Counted {
   // Owns the mesh's communicator.
@@ -41,7 +41,7 @@ struct Communicator : Counted {
   std::shared_ptr<const Topology> topology{};
   Reference<Info> info{};
   std::string name{};
-  std::unique_ptr<BsendBuffer> buffer{};  // MPI_Comm_attach_buffer
+  std::shared_ptr<BsendBuffer> buffer{};  // MPI_Comm_attach_buffer
 };
 
 // MPI_COMM_WORLD and MPI_COMM_SELF by number: null before MPI_Init and after MPI_Finalize.

@@ -241,6 +241,44 @@ static void buffered_send(void) {
   }
 }
 
+static void buffered_on_freed(void) {
+  enum { count = 1 << 21 };
+  static int data[count];
+  char* const memory = malloc(count * sizeof(int) + MPI_BSEND_OVERHEAD);
+  for (int own = 0; own < 2; ++own) {
+#if MPI_VERSION < 4 || (MPI_VERSION == 4 && MPI_SUBVERSION < 1)
+    if (own) break;  // a communicator has no buffer of its own
+#endif
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    if (rank == 0) {
+      fill(data, count, own);
+      const int bytes = (int)(count * sizeof(int)) + MPI_BSEND_OVERHEAD;
+      if (!own) MPI_Buffer_attach(memory, bytes);
+#if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)
+      if (own) MPI_Comm_attach_buffer(comm, memory, bytes);
+#endif
+      MPI_Bsend(data, count, MPI_INT, 1, 1, comm);
+      if (own) MPI_Comm_disconnect(&comm);
+      else MPI_Comm_free(&comm);  // the buffer is the process's: it stays in use
+      if (own) memset(memory, 0, (size_t)bytes);
+    }
+    if (!own) MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 1) {
+      MPI_Recv(data, count, MPI_INT, 0, 1, comm, MPI_STATUS_IGNORE);
+      SAYS("a buffered message arrives when its communicator is freed, or disconnected",
+           filled(data, count, own));
+    }
+    if (rank == 0 && !own) {
+      void* address;
+      int bytes;
+      MPI_Buffer_detach(&address, &bytes);
+    }
+    if (rank != 0) own ? MPI_Comm_disconnect(&comm) : MPI_Comm_free(&comm);
+  }
+  free(memory);
+}
+
 static void buffer_too_small(void) {
   if (rank != 0) return;
   char memory[MPI_BSEND_OVERHEAD + 64];
@@ -583,6 +621,7 @@ int main(int argc, char** argv) {
     {"synchronous_send", synchronous_send, 2},
     {"ready_send", ready_send, 2},
     {"buffered_send", buffered_send, 2},
+    {"buffered_on_freed", buffered_on_freed, 2},
     {"buffer_too_small", buffer_too_small, 1},
     {"cancelled_receives", cancelled_receives, 2},
     {"probes", probes, 2},
