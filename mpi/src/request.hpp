@@ -2,6 +2,7 @@
 // at its end.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -17,13 +18,17 @@
 
 namespace qpmesh::mpi {
 
-// A generalized request's functions.
+// A generalized request's functions, and who is done with it: the program's work, the handle.
 struct Generalized {
+  static constexpr int is_complete = 1, is_freed = 2;
+
   MPI_Grequest_query_function* query;
   MPI_Grequest_free_function* free;
   MPI_Grequest_cancel_function* cancel;
   void* extra_state;
-  bool complete = false;
+  std::atomic<int> state = 0;  // threads may complete and wait at once
+
+  bool complete() const noexcept { return (state & is_complete) != 0; }
 };
 
 // What a request has where the usual one does not need it.
@@ -34,6 +39,7 @@ struct RequestExtra {
   std::function<void(struct Request&)> start{};  // of a persistent one: begins it
   qpmesh_communicator* own_mesh = nullptr;       // of a persistent collective
   std::unique_ptr<Generalized> generalized{};
+  std::optional<Failure> failure{};  // how it ended
 
   RequestExtra() = default;
   RequestExtra(const RequestExtra&) = delete;

@@ -1,6 +1,8 @@
 // Requests: waited for, tested, started, cancelled, freed; statuses.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <exception>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -49,23 +51,28 @@ thread_local FreeRequests free_requests;
 
 // ---- one request ----
 
-// One look, or until its end. False: it goes on.
+// One look, or until its end. False: it goes on. How it failed stays in it: tell says it.
 bool look(Request& request, bool wait) {
   if (request.ended) return true;
   if (request.kind == Request::Kind::generalized) {
-    const bool& complete = request.extra->generalized->complete;
-    while (!complete && wait) {  // another call of the program's ends it, in another thread
+    const Generalized& own = *request.extra->generalized;
+    while (!own.complete() && wait) {  // another call of the program's ends it, in another thread
       qpmesh_progress(world_mesh());
       std::this_thread::yield();
     }
-    if (!complete) qpmesh_progress(world_mesh());
-    request.ended = complete;
-    return complete;
+    if (!own.complete()) qpmesh_progress(world_mesh());
+    request.ended = own.complete();
+    return request.ended;
   }
   if (request.operation != nullptr) {
     int done = 1;
-    check(wait ? qpmesh_wait(request.operation, &request.got)
-               : qpmesh_test(request.operation, &done, &request.got));
+    const int code = wait ? qpmesh_wait(request.operation, &request.got)
+                          : qpmesh_test(request.operation, &done, &request.got);
+    if (code != QPMESH_OK) [[unlikely]] {
+      request.ended = true;
+      request.need_extra().failure = last_failure();
+      return true;
+    }
     if (done == 0) return false;
   }
   request.ended = true;
@@ -78,6 +85,8 @@ bool look(Request& request, bool wait) {
 
 // Of one that has ended. Fails where it did.
 void tell(Request& request, MPI_Status* status) {
+  if (request.extra != nullptr && request.extra->failure) [[unlikely]]
+    throw Failure{*request.extra->failure};
   switch (request.kind) {
     case Request::Kind::receive:
       if (request.cancelled) return set_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0, true);
@@ -102,6 +111,17 @@ void tell(Request& request, MPI_Status* status) {
   set_empty_status(status);
 }
 
+// Of one whose handle is gone.
+void destroy(Request& request) {
+  int code = MPI_SUCCESS;
+  if (request.kind == Request::Kind::generalized) {
+    const Generalized& functions = *request.extra->generalized;
+    code = functions.free(functions.extra_state);
+  }
+  delete &request;
+  require(code == MPI_SUCCESS, code, "the free function of a generalized request failed");
+}
+
 // The handle is of no use any more: of a persistent one until it is started again.
 void conclude(MPI_Request& handle) {
   Request& request = request_of(handle);
@@ -111,13 +131,7 @@ void conclude(MPI_Request& handle) {
     return;
   }
   handle = MPI_REQUEST_NULL;
-  int code = MPI_SUCCESS;
-  if (request.kind == Request::Kind::generalized) {
-    const Generalized& functions = *request.extra->generalized;
-    code = functions.free(functions.extra_state);
-  }
-  delete &request;
-  require(code == MPI_SUCCESS, code, "the free function of a generalized request failed");
+  destroy(request);
 }
 
 bool is_active(MPI_Request handle) { return !is_null(handle) && request_of(handle).active; }
@@ -146,41 +160,46 @@ bool complete(MPI_Request& handle, bool wait, MPI_Status* status) {
 
 // ---- requests that were freed in flight ----
 
+// They hold their communicators, which the program may free. Generalized ones are not among them:
+// the later of complete and free deletes those.
 std::mutex abandoned_mutex;
 std::vector<Request*> abandoned;
+std::atomic<bool> has_abandoned = false;
+
+void abandon(Request& request) {
+  const std::lock_guard lock{abandoned_mutex};
+  abandoned.push_back(&request);
+  has_abandoned = true;
+}
 
 void reap(bool wait) {
-  const std::lock_guard lock{abandoned_mutex};
-  std::erase_if(abandoned, [&](Request* request) {
-    try {
-      if (!look(*request, wait && request->kind != Request::Kind::generalized)) return false;
-    } catch (const Failure&) {  // nobody asks for it
-    }
-    if (request->kind == Request::Kind::generalized && request->ended) {
-      const Generalized& functions = *request->extra->generalized;
-      functions.free(functions.extra_state);
-    }
-    delete request;
-    return true;
-  });
+  std::vector<Request*> looked_at;
+  {
+    const std::lock_guard lock{abandoned_mutex};
+    looked_at.swap(abandoned);
+    has_abandoned = false;
+  }
+  for (Request* const request : looked_at) {
+    if (look(*request, wait)) delete request;
+    else abandon(*request);
+  }
 }
 
 void reap() {
-  if (!abandoned.empty()) [[unlikely]]
+  if (has_abandoned.load(std::memory_order_relaxed)) [[unlikely]]
     reap(false);
 }
 
 void free_request(MPI_Request& handle) {
   Request& request = request_of(handle);
   handle = MPI_REQUEST_NULL;
-  if (!request.active || (request.operation == nullptr && request.extra == nullptr)) {
-    delete &request;
-  } else if (request.extra == nullptr) {
-    qpmesh_detach(std::exchange(request.operation, nullptr));
+  if (request.kind == Request::Kind::generalized) {
+    const int before = request.extra->generalized->state.fetch_or(Generalized::is_freed);
+    if ((before & Generalized::is_complete) != 0) destroy(request);
+  } else if (!request.active || look(request, false)) {
     delete &request;
   } else {
-    const std::lock_guard lock{abandoned_mutex};
-    abandoned.push_back(&request);
+    abandon(request);
   }
 }
 
@@ -192,7 +211,8 @@ std::span<MPI_Request> list(int count, MPI_Request* requests) {
   return {requests, static_cast<std::size_t>(count)};
 }
 
-// The communicator of the first one that has one: its error handler hears of errors.
+// The communicator of the first one that has one: its error handler hears of errors that are of no
+// request.
 Reference<Communicator> communicator_of(int count, const MPI_Request* requests) {
   for (int i = 0; requests != nullptr && i < count; ++i) {
     if (!is_predefined(requests[i]) && request_of(requests[i]).communicator)
@@ -203,10 +223,18 @@ Reference<Communicator> communicator_of(int count, const MPI_Request* requests) 
 
 template <class Body>
 int on_requests(const char* function, int count, MPI_Request* requests, Body&& body) {
-  const Reference<Communicator> where = communicator_of(count, requests);
-  return guarded(function, where.get(), [&] {
+  Reference<Communicator> where = communicator_of(count, requests);
+  std::exception_ptr failure;
+  of_failed = {};
+  try {
     reap();
     std::forward<Body>(body)(list(count, requests));
+  } catch (...) {
+    failure = std::current_exception();
+    if (of_failed) where = of_failed;
+  }
+  return guarded(function, where.get(), [&] {
+    if (failure) std::rethrow_exception(failure);
   });
 }
 
@@ -268,7 +296,7 @@ struct InFlight {
       any_active = true;
       Request& request = request_of(requests[i]);
       if (request.kind == Request::Kind::generalized) {
-        if (request.extra->generalized->complete) add_ended(i);
+        if (request.extra->generalized->complete()) add_ended(i);
         else generalized = true;
       } else if (request.ended || request.operation == nullptr) {
         add_ended(i);
@@ -292,11 +320,7 @@ bool first_has_ended(std::span<MPI_Request> requests, std::size_t& index) {
   const auto first = std::ranges::find_if(requests, is_active);
   if (first == requests.end()) return false;
   index = static_cast<std::size_t>(first - requests.begin());
-  try {
-    return look(request_of(*first), false);
-  } catch (const Failure&) {
-    return true;  // it stays told
-  }
+  return look(request_of(*first), false);
 }
 
 // One that has ended, or nobody: none is active; without waiting also: none has ended.
@@ -342,15 +366,7 @@ void some(std::span<MPI_Request> requests, bool wait, int* count, int* indexes,
   };
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (!is_active(requests[i])) continue;
-    bool ended = i == first;
-    if (!ended) {
-      try {
-        ended = look(request_of(requests[i]), false);
-      } catch (const Failure&) {
-        ended = true;  // it stays told
-      }
-    }
-    if (ended) add(i);
+    if (i == first || look(request_of(requests[i]), false)) add(i);
   }
   errors.tell();
 }
@@ -364,6 +380,7 @@ void start(MPI_Request handle) {
   request.ended = false;
   request.cancelled = false;
   request.got = Request::none;
+  request.extra->failure.reset();
   request.extra->start(request);
   request.active = true;
 }
@@ -456,7 +473,7 @@ void fail_truncated(const qpmesh_status& got, std::size_t capacity_bytes) {
 }
 
 void finish_abandoned() {
-  if (!abandoned.empty()) reap(true);
+  if (has_abandoned) reap(true);
 }
 
 }  // namespace qpmesh::mpi
@@ -549,7 +566,7 @@ QPMESH_MPI_ENTRY(Cancel, (MPI_Request * request)) {
     Request& own = request_of(one[0]);
     if (own.kind == Request::Kind::generalized) {
       const Generalized& functions = *own.extra->generalized;
-      const int code = functions.cancel(functions.extra_state, functions.complete);
+      const int code = functions.cancel(functions.extra_state, functions.complete());
       require(code == MPI_SUCCESS, code, "the cancel function of a generalized request failed");
     }
     require(own.kind != Request::Kind::collective, MPI_ERR_REQUEST,
@@ -629,8 +646,7 @@ QPMESH_MPI_ENTRY(Grequest_start,
     require_running();
     auto own =
         std::make_unique<Request>(communicator_of(MPI_COMM_SELF), Request::Kind::generalized);
-    own->need_extra().generalized =
-        std::make_unique<Generalized>(Generalized{query, free, cancel, extra_state});
+    own->need_extra().generalized.reset(new Generalized{query, free, cancel, extra_state});
     *request = own.release()->handle();
   });
 }
@@ -640,7 +656,9 @@ QPMESH_MPI_ENTRY(Grequest_complete, (MPI_Request request)) {
     Request& own = request_of(request);
     require(own.kind == Request::Kind::generalized, MPI_ERR_REQUEST,
             "the request is no generalized one");
-    own.extra->generalized->complete = true;
+    // Behind this a waiting thread may have deleted it, where it is not freed.
+    const int before = own.extra->generalized->state.fetch_or(Generalized::is_complete);
+    if ((before & Generalized::is_freed) != 0) destroy(own);
     reap();
   });
 }

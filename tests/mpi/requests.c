@@ -297,6 +297,35 @@ static void freed_in_flight(void) {
   }
 }
 
+static void freed_with_communicator(void) {
+  enum { count = 1 << 20 };
+  static int data[count], late;
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  if (rank == 0) {
+    MPI_Request requests[2];
+    for (int i = 0; i < count; ++i) data[i] = i;
+    MPI_Isend(data, count, MPI_INT, 1, 1, comm, &requests[0]);
+    MPI_Irecv(&late, 1, MPI_INT, 1, 2, comm, &requests[1]);
+    MPI_Request_free(&requests[0]);
+    MPI_Request_free(&requests[1]);
+    MPI_Comm_free(&comm);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 1) {
+    MPI_Recv(data, count, MPI_INT, 0, 1, comm, MPI_STATUS_IGNORE);
+    SAYS("a send arrives whose request and communicator are freed", data[count - 1] == count - 1);
+    const int value = 42;
+    MPI_Send(&value, 1, MPI_INT, 0, 2, comm);
+    tell(0);
+  }
+  if (rank == 0) {
+    hear(1);
+    SAYS("and a receive takes its value", *(volatile int*)&late == 42);
+  }
+  if (rank != 0) MPI_Comm_free(&comm);
+}
+
 static void counts(void) {
   MPI_Status status;
   int out[6] = {1, 2, 3, 4, 5, 6}, in[12], count = -1;
@@ -358,6 +387,16 @@ static void generalized(void) {
   SAYS("then its query fills the status",
        status.MPI_SOURCE == 4 && status.MPI_TAG == 5 && count_of(&status, MPI_INT) == 9);
   SAYS("and its free function is called", freed == 1 && request == MPI_REQUEST_NULL);
+  MPI_Grequest_start(query, release, cancel, &state, &request);
+  MPI_Grequest_complete(request);
+  MPI_Request_free(&request);
+  SAYS("freed behind its end, its free function is called at once", freed == 2);
+  MPI_Grequest_start(query, release, cancel, &state, &request);
+  MPI_Request handle = request;
+  MPI_Request_free(&request);
+  SAYS("freed before its end, not yet", freed == 2);
+  MPI_Grequest_complete(handle);
+  SAYS("but at its end", freed == 3);
 }
 
 static void polled(
@@ -382,6 +421,7 @@ int main(int argc, char** argv) {
       {"persistent_with_others", persistent_with_others, 1},
       {"shapes", shapes, 2},
       {"freed_in_flight", freed_in_flight, 2},
+      {"freed_with_communicator", freed_with_communicator, 2},
       {"counts", counts, 1},
       {"generalized", generalized, 1},
       {"polled", polled, 1},
