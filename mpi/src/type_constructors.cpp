@@ -116,7 +116,8 @@ int indexed(const char* function, int combiner, Count count, Lengths lengths, co
     for (Count i = 0; i < count; ++i) {
       if (in_bytes) note_address<Count>(recipe, places[i]);
       else note(recipe, static_cast<Count>(places[i]));
-      parts.push_back({.offset = product(places[i], unit), .block = length_of(lengths, i), .of = of});
+      parts.push_back(
+          {.offset = product(places[i], unit), .block = length_of(lengths, i), .of = of});
     }
     finish(result, std::move(parts), std::move(recipe));
   });

@@ -442,8 +442,7 @@ static void nothing(void) {  // null buffers where nothing moves
   if (!open_mpi && !mpich) {
     MPI_Datatype nulls[64];
     for (int i = 0; i < 64; ++i) nulls[i] = MPI_DATATYPE_NULL;
-    if (size <= 64)
-      MPI_Alltoallw(NULL, none, none, nulls, NULL, none, none, nulls, MPI_COMM_WORLD);
+    if (size <= 64) MPI_Alltoallw(NULL, none, none, nulls, NULL, none, none, nulls, MPI_COMM_WORLD);
     MPI_Gather(rank == 0 ? MPI_IN_PLACE : NULL, 0, MPI_INT, NULL, 0, MPI_INT, 0, MPI_COMM_WORLD);
   }
   SAYS("collectives of nothing end", 1);

@@ -159,8 +159,7 @@ static void texts(void) {
     MPI_Error_string(code, text, &length);
     SAYS("the text of an error has nothing of those before it",
          strstr(text, "MPI_Recv") != NULL && strstr(text, "MPI_Send") == NULL);
-    SAYS("and begins with where it was, and the class",
-         strstr(text, ": MPI_ERR_RANK: ") != NULL);
+    SAYS("and begins with where it was, and the class", strstr(text, ": MPI_ERR_RANK: ") != NULL);
   }
   MPI_Add_error_class(&new_class);
   SAYS("a class of the user is beyond MPI_ERR_LASTCODE", new_class > MPI_ERR_LASTCODE);
