@@ -83,7 +83,18 @@ void BsendBuffer::send(Communicator& communicator, const void* data, std::size_t
 }
 
 void BsendBuffer::flush() {
-  while (!collect()) std::this_thread::yield();  // others may send through it meanwhile
+  // Others may send through it meanwhile. Where there are no others the library waits, which has a
+  // deadline, warns of a stall, and sleeps.
+  const bool others = environment.thread_level == MPI_THREAD_MULTIPLE;
+  while (!collect()) {
+    if (others) std::this_thread::yield();
+    else wait_for_first();
+  }
+}
+
+void BsendBuffer::wait_for_first() {
+  const std::lock_guard lock{mutex_};
+  if (!pieces_.empty()) check(qpmesh_wait(pieces_.front().request, nullptr));
 }
 
 bool BsendBuffer::collect() {

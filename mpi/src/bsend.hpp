@@ -42,6 +42,7 @@ class BsendBuffer {
 
   bool is_automatic() const noexcept { return memory_ == MPI_BUFFER_AUTOMATIC; }
   void drop_ended();
+  void wait_for_first();
   // In front of which piece there is room, and from which offset on.
   bool find_room(std::size_t bytes, Pieces::iterator& before, std::size_t& offset);
 
