@@ -18,15 +18,6 @@ std::size_t unsigned_of(MPI_Count count) noexcept { return static_cast<std::size
 
 // ---- arguments ----
 
-Elements given(const void* data, MPI_Count count, MPI_Datatype datatype) {
-  require(count >= 0, MPI_ERR_COUNT, "a count of ", count);
-  const Elements elements{data, count, &committed_type(datatype)};
-  require(data != MPI_IN_PLACE, MPI_ERR_BUFFER, "MPI_IN_PLACE has no meaning for this buffer");
-  require(elements.first_byte() != nullptr || elements.bytes() == 0, MPI_ERR_BUFFER,
-          "the buffer is null, and has ", count, " elements");
-  return elements;
-}
-
 // So many blocks of elements, one behind the other.
 Elements times(const Elements& block, int count) noexcept {
   return {block.data, block.count * count, block.type};

@@ -24,15 +24,6 @@ const qpmesh_call* call_of(Mode mode) noexcept {
 
 // ---- arguments ----
 
-Elements given(const void* data, MPI_Count count, MPI_Datatype datatype) {
-  require(count >= 0, MPI_ERR_COUNT, "a count of ", count);
-  const Elements elements{data, count, &committed_type(datatype)};
-  require(data != MPI_IN_PLACE, MPI_ERR_BUFFER, "the buffer is MPI_IN_PLACE");
-  require(elements.first_byte() != nullptr || elements.bytes() == 0, MPI_ERR_BUFFER,
-          "the buffer is null, and has ", count, " elements");
-  return elements;
-}
-
 int mesh_target(const Communicator& own, int rank) {
   if (static_cast<unsigned>(rank) < static_cast<unsigned>(own.size)) [[likely]]
     return rank;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "datatype.hpp"
+#include "error.hpp"
 #include "mpi.h"
 
 namespace qpmesh::mpi {
@@ -23,6 +24,16 @@ struct Elements {
     return type->first_byte(static_cast<const std::byte*>(data));
   }
 };
+
+// What the program gives, checked: the count, the type, and that there is a buffer.
+inline Elements given(const void* data, MPI_Count count, MPI_Datatype datatype) {
+  require(count >= 0, MPI_ERR_COUNT, "a count of ", count);
+  const Elements elements{data, count, &committed_type(datatype)};
+  require(data != MPI_IN_PLACE, MPI_ERR_BUFFER, "MPI_IN_PLACE has no meaning for this buffer");
+  require(elements.first_byte() != nullptr || elements.bytes() == 0, MPI_ERR_BUFFER,
+          "the buffer is null, and has ", count, " elements");
+  return elements;
+}
 
 // What a call needs packed or unpacked. Nothing is allocated while buffers are in one piece.
 class Staging {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "qpmesh/version.h"
+#include "raise.hpp"
 
 namespace qpmesh::python {
 namespace {
@@ -17,21 +18,7 @@ PyObject* error_type = nullptr;  // for ever
 }  // namespace
 
 void raise(const Error& error) noexcept {
-  try {
-    const py::object raised = py::handle{error_type}(error.what());
-    raised.attr("code") = std::string{to_string(error.code())};
-    raised.attr("peer") =
-        error.peer() == no_peer ? py::object{py::none()} : py::object{py::int_(error.peer())};
-    raised.attr("operation") = error.operation();
-    raised.attr("cause") = error.cause();
-    raised.attr("system_error") = error.system_error();
-    raised.attr("hint") = error.hint();
-    PyErr_SetObject(error_type, raised.ptr());
-  } catch (py::error_already_set& of_python) {  // no memory
-    of_python.restore();
-  } catch (...) {
-    PyErr_NoMemory();
-  }
+  raise_as(error_type, error, to_string(error.code()));
 }
 
 static void add_error(py::module_& module) {

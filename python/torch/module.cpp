@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "qpmesh/version.h"
+#include "raise.hpp"
 #include "torch/memory.hpp"
 #include "torch/process_group.hpp"
 
@@ -18,21 +19,7 @@ using Handle = c10::intrusive_ptr<Interface>;
 PyObject* error_type = nullptr;  // for ever
 
 void raise(const Error& error) noexcept {
-  try {
-    const py::object raised = py::handle{error_type}(error.what());
-    raised.attr("code") = name_of(error.code());
-    raised.attr("peer") =
-        error.peer() < 0 ? py::object{py::none()} : py::object{py::int_(error.peer())};
-    raised.attr("operation") = error.operation();
-    raised.attr("cause") = error.cause();
-    raised.attr("system_error") = error.system_error();
-    raised.attr("hint") = error.hint();
-    PyErr_SetObject(error_type, raised.ptr());
-  } catch (py::error_already_set& of_python) {  // no memory
-    of_python.restore();
-  } catch (...) {
-    PyErr_NoMemory();
-  }
+  qpmesh::python::raise_as(error_type, error, name_of(error.code()));
 }
 
 // Null: of another backend.
