@@ -310,7 +310,7 @@ TEST(hosts, name_a_killed_rank_and_not_the_one_elsewhere_that_ended_because_of_i
         "exec 3< $fifo; rm $fifo; echo $QPMESH_RANK $$; read line <&3; exit 5")};
     ASSERT_TRUE(run.sees_lines(2)) << run.errors();
     ASSERT_EQ(::kill(pids_of(run, 2)[1], SIGKILL), 0);
-    ASSERT_EQ(run.wait(), 128 + SIGKILL) << "trial " << trial;
+    ASSERT_EQ(run.wait(), 128 + SIGKILL) << "trial " << trial << ": " << run.errors();
     ASSERT_TRUE(names(run.errors(), 1, "b", "was killed by signal 9 (Killed)")) << run.errors();
   }
 }

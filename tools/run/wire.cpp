@@ -155,7 +155,10 @@ bool send_packet_now(int socket, const Message& message) noexcept {
 
 std::optional<Message> receive_packet(int socket) {
   std::array<std::byte, packet_bytes_max> bytes;
-  const ssize_t count = ::recv(socket, bytes.data(), bytes.size(), MSG_DONTWAIT);
+  ssize_t count = ::recv(socket, bytes.data(), bytes.size(), MSG_DONTWAIT);
+  // The other end is gone, and had not read all: told once, before the packets that it has left.
+  if (count < 0 && errno == ECONNRESET)
+    count = ::recv(socket, bytes.data(), bytes.size(), MSG_DONTWAIT);
   if (count < 1) return std::nullopt;
   return Message{.word = static_cast<Word>(bytes.front()),
                  .payload = Blob(bytes.begin() + 1, bytes.begin() + count)};
