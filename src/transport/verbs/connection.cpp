@@ -212,6 +212,13 @@ diagnosis::Explanation VerbsConnection::on_link(std::string_view what) const {
   return {.cause = fmt::format("{} on {}", what, to_string(parts_.link))};
 }
 
+diagnosis::Explanation VerbsConnection::with_port(diagnosis::Explanation symptom) const {
+  parts_.transport->read_events();
+  const ErrorDetail* const down = doubt();
+  if (down == nullptr) return symptom;
+  return {.cause = fmt::format("{}; {}", down->cause, symptom.cause), .hint = down->hint};
+}
+
 // An empty write: it names no memory, and completes when all before it has been acknowledged.
 void VerbsConnection::post_marker() noexcept {
   if (!may_post_) return;
@@ -258,10 +265,17 @@ void VerbsConnection::watch(std::chrono::milliseconds passed) noexcept {
   }
 }
 
-// A queue pair that is destroyed touches no memory any more: no target here, and no source.
+// A queue pair in RESET touches no memory any more, no target here and no source, as one that is
+// destroyed (InfiniBand specification, volume 1, section 10.3.1). It is destroyed with the
+// connection, which may take a minute: rxe waits for the packets that an interface keeps while it
+// is down. Where a device does not reset (iWARP) it is destroyed here.
 void VerbsConnection::tear_down() noexcept {
   fail([&] { return on_link("torn down after an error,"); });
   if (awaits_completion()) --parts_.transport->awaiting_;
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_RESET;
+  if (parts_.queue_pair && ibv_modify_qp(parts_.queue_pair.get(), &attributes, IBV_QP_STATE) == 0)
+    torn_down_ = std::move(parts_.queue_pair);
   parts_.queue_pair.reset();
   signalled_ = retired_ = posted_;
 }

@@ -114,11 +114,14 @@ class VerbsConnection final : public Connection {
   Post hand_over(std::size_t count, std::uint64_t signalled) noexcept;
   bool has_room() const noexcept { return posted_ - retired_ < send_depth; }
   void post_marker() noexcept;
+  // A port of ours that is down is nearer to the cause than what the queue pair shows of it.
+  diagnosis::Explanation with_port(diagnosis::Explanation symptom) const;
   int post_receives(std::uint32_t count) noexcept;  // 0, or the errno
   bool awaits_completion() const noexcept { return signalled_ > retired_; }
   bool short_probe_alone() const noexcept { return probes_ && retired_ == short_probe_end; }
 
   Parts parts_;
+  QueuePair torn_down_;  // in RESET; parts_ has none then
   // Reused by every post: the largest chain, each write in at most two pieces.
   std::vector<ibv_send_wr> requests_;
   std::vector<ibv_sge> pieces_;
@@ -149,7 +152,7 @@ void VerbsConnection::fail(Explain&& explain, int system_error) noexcept {
   may_post_ = false;
   fault_.system_error = system_error;
   try {
-    diagnosis::Explanation explanation = explain();
+    diagnosis::Explanation explanation = with_port(explain());
     fault_.cause = std::move(explanation.cause);
     fault_.hint = std::move(explanation.hint);
   } catch (const std::bad_alloc&) {

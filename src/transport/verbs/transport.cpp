@@ -357,12 +357,16 @@ void VerbsTransport::poll_async_events() noexcept {
     if (!may_get_immediates_) continue;
     while (drain(*each.arrived, &VerbsConnection::on_arrival) > 0) immediates_ = true;
   }
+  read_events();
+  watch_links();
+}
+
+void VerbsTransport::read_events() noexcept {
   ibv_async_event event{};
   while (ibv_get_async_event(device_.get(), &event) == 0) {
     handle_event(event);
     ibv_ack_async_event(&event);
   }
-  watch_links();
 }
 
 // Only time in which this process looked for answers counts as silence: what came while it

@@ -146,6 +146,9 @@ class VerbsTransport final : public Transport {
   }
   // Returns how many completions there were.
   int drain(ibv_cq& queue, void (VerbsConnection::*handle)(const ibv_wc&) noexcept) noexcept;
+  // What the device has told, a port that went down among it: before a link's failure is explained,
+  // too.
+  void read_events() noexcept;
   void handle_event(const ibv_async_event& event) noexcept;
   void watch_links() noexcept;
 
