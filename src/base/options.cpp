@@ -26,9 +26,11 @@ constexpr std::int64_t kib = 1024;
 constexpr std::int64_t mib = 1024 * kib;
 constexpr std::int64_t gib = 1024 * mib;
 
-constexpr std::array<std::string_view, 5> transport_names{"", "shm", "verbs", "verbs+shm", "tcp"};
+constexpr std::array<std::string_view, 5> transport_names{"automatic", "shm", "verbs", "verbs+shm",
+                                                          "tcp"};
 constexpr std::array<std::string_view, 2> require_names{"", "rdma"};
-constexpr std::array<std::string_view, 4> notification_names{"", "poll", "immediate", "mixed"};
+constexpr std::array<std::string_view, 4> notification_names{"automatic", "poll", "immediate",
+                                                             "mixed"};
 constexpr std::array<std::string_view, 2> connect_names{"exchange", "cm"};
 constexpr std::array<std::string_view, 2> connect_when_names{"init", "first_use"};
 constexpr std::array<std::string_view, 2> rendezvous_names{"write", "read"};
@@ -61,14 +63,14 @@ constexpr std::array table{
          "Restricts how bytes may move. `verbs`: not through shared memory either, for "
          "measuring. `verbs+shm`: verbs between the ranks of a node too, where it can be had. "
          "`tcp`: nothing else, between the ranks of a node too. "
-         "Empty: for each pair shm where they share memory, else verbs, else tcp."),
+         "`automatic`: for each pair shm where they share memory, else verbs, else tcp."),
     name(
         "require", "QPMESH_REQUIRE", &Options::require, require_names, agreed,
         "`rdma`: where verbs was asked for, or ranks share no memory, and it cannot be had, `init` "
         "fails instead of falling back to shm or tcp."),
     name("notification", "QPMESH_NOTIFICATION", &Options::notification, notification_names, agreed,
          "How a receiver learns of RDMA writes: `poll` looks at memory, `immediate` waits for "
-         "completions, `mixed` polls records and waits for payloads. Empty: by device, and "
+         "completions, `mixed` polls records and waits for payloads. `automatic`: by device, and "
          "immediates where its self-test in `init` finds them a tenth sooner."),
     name("connect", "QPMESH_CONNECT", &Options::connect, connect_names, agreed,
          "How queue pairs are connected: `exchange` sends their addresses over the bootstrap, `cm` "
@@ -204,7 +206,9 @@ bool allows(const OptionRow& row, const T& value) {
 template <class T>
 std::optional<T> parsed(const OptionRow& row, const std::string& text) {
   if constexpr (is_named<T>) {
-    const auto name = std::ranges::find(row.names, text);
+    // Set to nothing, as scripts do, a variable asks for nothing.
+    const bool automatic = text.empty() && row.names.front() == "automatic";
+    const auto name = automatic ? row.names.begin() : std::ranges::find(row.names, text);
     if (name == row.names.end()) return std::nullopt;
     return static_cast<T>(name - row.names.begin());
   } else if constexpr (std::is_integral_v<T>) {

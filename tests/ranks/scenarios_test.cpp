@@ -575,7 +575,7 @@ TEST(ranks_by_hand, settings_that_make_no_sense_are_refused_at_once) {
        page,
        "options"},
       {{"QPMESH_TRANSPORT=carrier_pigeon"},
-       "QPMESH_TRANSPORT='carrier_pigeon', allowed: empty, shm, verbs, verbs+shm, tcp",
+       "QPMESH_TRANSPORT='carrier_pigeon', allowed: automatic, shm, verbs, verbs+shm, tcp",
        page,
        "options"},
       {{"QPMESH_ARENA_BYTES_MAX=1MiB", "QPMESH_SIZE=4"},

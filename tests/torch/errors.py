@@ -167,7 +167,7 @@ def meeting_goes_wrong():
     require_error(lambda: meet(store, 2, 2, "places", seconds(1), []), code="bad_argument", cause="rank 2 of 2")
     require_error(lambda: meet(store, 0, 2, "places", seconds(-1), []), code="bad_argument", cause="a timeout of -1000 ms")
     require_error(lambda: meet(named("options"), job.rank, 2, "options", seconds(5), ["QPMESH_TRANSPORT=pigeon"]), code="bad_config",
-                  cause="QPMESH_TRANSPORT='pigeon', allowed: empty, shm, verbs, verbs+shm, tcp")
+                  cause="QPMESH_TRANSPORT='pigeon', allowed: automatic, shm, verbs, verbs+shm, tcp")
     # Rank 2 does not come. Who is told so by rank 0 says the same.
     cause = {0: "rank 2 of 3 has not come to the store", 1: "rank 0 of 3 has not answered in the store"}
     error = job.error_of(meet, named("alone"), job.rank, 3, "alone", seconds(0.6), [])

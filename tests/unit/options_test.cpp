@@ -238,12 +238,22 @@ TEST(parse_options, refuses_a_payload_ring_that_is_no_power_of_two) {
       list_of_variables);
 }
 
+TEST(parse_options, takes_a_variable_set_to_nothing_for_automatic) {
+  for (const std::string text : {"", "automatic"}) {
+    EXPECT_EQ(parse({{"QPMESH_TRANSPORT", text}}).transport, qpmesh::TransportChoice::automatic)
+        << text;
+    EXPECT_EQ(parse({{"QPMESH_NOTIFICATION", text}}).notification,
+              qpmesh::NotificationChoice::automatic)
+        << text;
+  }
+}
+
 TEST(parse_options, refuses_names_that_are_not_in_the_list) {
   expect_refused(
       [] {
         parse({{"QPMESH_TRANSPORT", "smh"}});
       },
-      "QPMESH_TRANSPORT='smh', allowed: empty, shm, verbs, verbs+shm, tcp", list_of_variables);
+      "QPMESH_TRANSPORT='smh', allowed: automatic, shm, verbs, verbs+shm, tcp", list_of_variables);
   expect_refused(
       [] {
         parse({{"QPMESH_LOG", "Warning"}});
