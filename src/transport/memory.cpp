@@ -34,6 +34,10 @@ void check_limit(int resource, const char* name, const std::string& remedy, std:
                     "{} allows {} bytes, the arena needs {}", name, limit.rlim_cur, need);
 }
 
+std::uint64_t system_page_bytes() noexcept {
+  return static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
 }  // namespace
 
 base::Mapping map_arena(const base::System& system, int descriptor, std::size_t bytes) {
@@ -123,17 +127,17 @@ void Arena::free(std::uint64_t offset, std::size_t bytes) noexcept {
   bytes = base::round_up(bytes == 0 ? 1 : bytes, alignment);
   given_bytes_ -= bytes;
   // The next owner relies on zeroes. Whole pages go back to the system, the ends are cleared here.
-  constexpr std::uint64_t page = 4096;
-  const std::uint64_t first_page = base::round_up(offset, page);
-  const std::uint64_t end_page = (offset + bytes) / page * page;
+  const auto [first_page, end_page] = whole_pages(offset, bytes, system_page_bytes());
   std::byte* const data = mapping_.data();
   if (first_page < end_page) {
     std::memset(data + offset, 0, first_page - offset);
     std::memset(data + end_page, 0, offset + bytes - end_page);
-    const int advice = fd_ ? MADV_REMOVE : MADV_DONTNEED;
-    if (::madvise(data + first_page, end_page - first_page, advice) != 0) {
-      std::memset(data + first_page, 0, end_page - first_page);
-    }
+    const std::size_t page_range_bytes = end_page - first_page;
+    const int refused =
+        fd_ ? ::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                          static_cast<off_t>(first_page), static_cast<off_t>(page_range_bytes))
+            : ::madvise(data + first_page, page_range_bytes, MADV_DONTNEED);
+    if (refused != 0) std::memset(data + first_page, 0, page_range_bytes);
   } else {
     std::memset(data + offset, 0, bytes);
   }
@@ -153,10 +157,15 @@ void Arena::free(std::uint64_t offset, std::size_t bytes) noexcept {
   }
 }
 
+std::pair<std::uint64_t, std::uint64_t> whole_pages(std::uint64_t offset, std::uint64_t bytes,
+                                                    std::uint64_t page_bytes) noexcept {
+  const std::uint64_t first = base::round_up(offset, page_bytes);
+  return {first, std::max(first, (offset + bytes) / page_bytes * page_bytes)};
+}
+
 void populate(std::byte* data, std::size_t bytes) noexcept {
 #if defined(MADV_POPULATE_WRITE)
-  const auto page_bytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const std::uintptr_t skipped = reinterpret_cast<std::uintptr_t>(data) % page_bytes;
+  const std::uintptr_t skipped = reinterpret_cast<std::uintptr_t>(data) % system_page_bytes();
   ::madvise(data - skipped, bytes + skipped, MADV_POPULATE_WRITE);
 #endif
 }

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "base/atomics.hpp"
 #include "base/owned.hpp"
@@ -67,6 +68,11 @@ class Arena {
   std::map<std::uint64_t, std::uint64_t> free_;  // offset → bytes; neighbours are merged
   std::uint64_t given_bytes_ = 0;
 };
+
+// Where the whole pages of a range begin and end; at one place where it has none. A page has 4 KiB
+// on x86-64, on arm64 4, 16 or 64 as the kernel was built.
+std::pair<std::uint64_t, std::uint64_t> whole_pages(std::uint64_t offset, std::uint64_t bytes,
+                                                    std::uint64_t page_bytes) noexcept;
 
 // Takes the pages of memory now instead of at its first use; only advice, since Linux 5.14.
 void populate(std::byte* data, std::size_t bytes) noexcept;

@@ -389,6 +389,32 @@ TEST(arena, gives_freed_memory_out_again_as_zeroes) {
   }
 }
 
+// Advice about part of a page is taken for all of it: a neighbour's memory would be zeroes.
+TEST(arena, gives_back_no_page_that_is_not_free_as_a_whole_whatever_pages_the_kernel_has) {
+  using qpmesh::transport::whole_pages;
+  constexpr std::uint64_t kibibyte = 1024;
+  for (const std::uint64_t page : {4 * kibibyte, 16 * kibibyte, 64 * kibibyte}) {
+    for (std::uint64_t offset = 128; offset < 3 * page; offset += 1920) {
+      for (std::uint64_t bytes = 128; bytes < 3 * page; bytes += 1920) {
+        const auto [begin, end] = whole_pages(offset, bytes, page);
+        ASSERT_EQ(begin % page, 0U);
+        ASSERT_LE(begin, end);
+        if (begin == end) {
+          ASSERT_LT(bytes, 2 * page);
+          continue;
+        }
+        ASSERT_EQ(end % page, 0U);
+        ASSERT_GE(begin, offset);
+        ASSERT_LT(begin - offset, page) << "a whole page stays";
+        ASSERT_LE(end, offset + bytes);
+        ASSERT_LT(offset + bytes - end, page) << "a whole page stays";
+      }
+    }
+  }
+  EXPECT_EQ(whole_pages(0, 65'536, 65'536), std::pair(std::uint64_t{0}, std::uint64_t{65'536}));
+  EXPECT_EQ(whole_pages(65'536, 8'192, 65'536).first, whole_pages(65'536, 8'192, 65'536).second);
+}
+
 TEST(arena, begins_large_memory_with_a_huge_page_while_there_is_room_for_that) {
   const System system;
   auto arena = Arena::create_private(system, 7 * mebibyte);
