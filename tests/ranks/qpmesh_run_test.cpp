@@ -175,7 +175,9 @@ TEST(qpmesh_run, sees_its_ranks_end_without_pidfds) {
   Launch run{
       job({"-np", "3", "--grace-ms", "100"}, "test $QPMESH_RANK = 1 && exit 7; exec sleep 60"),
       {},
-      [] { test::refuse_pidfd_open(ENOSYS); }};
+      [] {
+        if (!test::refuse_pidfd_open(ENOSYS)) ::_exit(98);
+      }};
   EXPECT_EQ(run.wait(), 7);
   EXPECT_NE(rank_message(run.errors(), 1, "exited with code 7"), "") << run.errors();
   EXPECT_TRUE(nothing_is_left());

@@ -8,6 +8,7 @@
 
 #include "job.hpp"
 #include "qpmesh/error.hpp"
+#include "tests/support/another_user.hpp"
 #include "tests/support/long_runs.hpp"
 #include "tests/support/loopback_sockets.hpp"
 #include "tests/support/public_copy.hpp"
@@ -656,7 +657,7 @@ TEST(ranks_by_hand, one_process_in_the_environment_of_many_is_told_who_says_so) 
 
 // Each finds nobody at the name of its own user.
 TEST(ranks_by_hand, ranks_of_two_users_do_not_meet_and_are_told_that_they_must_be_one) {
-  if (::geteuid() != 0) GTEST_SKIP() << "needs root to start a process of another user";
+  if (!test::another_user_can_run()) GTEST_SKIP() << test::another_user_takes;
   const std::string job = "users-" + std::to_string(::getpid());
   const std::string root = "@qpmesh-65534-" + job + "-0";
   const std::string unreached =
@@ -709,7 +710,7 @@ INSTANTIATE_TEST_SUITE_P(
 std::string free_port() { return std::to_string(ntohs(test::loopback_port().address.sin_port)); }
 
 TEST_P(RanksApart, compute_over_tcp_unasked_and_say_what_keeps_them_apart) {
-  if (::geteuid() != 0) GTEST_SKIP() << "needs root to start a process of another user";
+  if (!test::another_user_can_run()) GTEST_SKIP() << test::another_user_takes;
   const test::PublicCopy program{RANK_PROGRAM};
   const Words variables{"QPMESH_SIZE=4", "QPMESH_ROOT=127.0.0.1:" + free_port(),
                         "QPMESH_SECRET=known to all of these ranks", "QPMESH_LOG=info"};

@@ -24,6 +24,7 @@
 #include "base/process_memory.hpp"
 #include "base/system.hpp"
 #include "qpmesh/error.hpp"
+#include "tests/support/reads_process_memory.hpp"
 #include "transport/memory.hpp"
 
 namespace {
@@ -262,6 +263,8 @@ bool holds_only(std::span<const std::byte> bytes, std::byte value) {
 }
 
 TEST(process_memory, copies_what_another_process_has_in_its_private_memory) {
+  if (!qpmesh::test::reads_process_memory())
+    GTEST_SKIP() << qpmesh::test::cannot_read_process_memory;
   const Child child;
   std::array<std::byte, page_bytes> here{};
   ASSERT_EQ(child.shown().copy(nullptr, 0, 0), 0) << "not allowed here: " << describe_errno(errno);
@@ -271,6 +274,8 @@ TEST(process_memory, copies_what_another_process_has_in_its_private_memory) {
 }
 
 TEST(process_memory, of_a_process_without_the_proof_or_that_is_gone_is_not_there) {
+  if (!qpmesh::test::reads_process_memory())
+    GTEST_SKIP() << qpmesh::test::cannot_read_process_memory;
   Child child;
   std::array<std::byte, 8> here{};
   const ProcessMemory memory = child.shown();
@@ -285,6 +290,8 @@ TEST(process_memory, of_a_process_without_the_proof_or_that_is_gone_is_not_there
 }
 
 TEST(process_memory, that_ends_in_the_middle_is_an_error) {
+  if (!qpmesh::test::reads_process_memory())
+    GTEST_SKIP() << qpmesh::test::cannot_read_process_memory;
   const Child child;
   std::array<std::byte, 2 * page_bytes> here{};
   EXPECT_EQ(child.shown().copy(here.data(), child.at(0), here.size()), EFAULT);
@@ -521,6 +528,12 @@ std::string flags_of_mapping(const void* address) {
 
 TEST(shared_arena, stays_out_of_core_dumps_where_it_is_made_and_where_it_is_mapped) {
   const System system;
+  void* const probe =
+      ::mmap(nullptr, mebibyte, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ::madvise(probe, mebibyte, MADV_DONTDUMP);
+  const bool is_told = flags_of_mapping(probe).find(" dd") != std::string::npos;
+  ::munmap(probe, mebibyte);
+  if (!is_told) GTEST_SKIP() << "/proc/self/smaps does not tell what stays out of core dumps";
   const auto arena = Arena::create_shared(system, mebibyte);
   const auto peer = qpmesh::transport::map_arena(system, arena.descriptor(), mebibyte);
   EXPECT_NE(flags_of_mapping(arena.data()).find(" dd"), std::string::npos)

@@ -10,6 +10,7 @@
 
 #include "bootstrap/endpoint.hpp"
 #include "bootstrap_world.hpp"
+#include "tests/support/another_user.hpp"
 #include "tests/support/public_copy.hpp"
 
 namespace qpmesh::bootstrap {
@@ -115,7 +116,7 @@ TEST(one_host_bootstrap, names_differ_by_user_job_and_start_and_always_fit) {
 }
 
 TEST(one_host_bootstrap, drops_a_rank_of_another_user_in_one_line_of_log_and_waits_for_its_own) {
-  if (::geteuid() != 0) GTEST_SKIP() << "needs root to start a process of another user";
+  if (!test::another_user_can_run()) GTEST_SKIP() << test::another_user_takes;
   const Venue venue{Kind::one_host};
   ::testing::internal::CaptureStderr();
   const auto self = venue.rank({.rank = 0, .size = 2, .log = base::LogLevel::warning});
@@ -134,7 +135,7 @@ TEST(one_host_bootstrap, drops_a_rank_of_another_user_in_one_line_of_log_and_wai
 }
 
 TEST(one_host_bootstrap, meets_at_a_private_name_where_another_user_has_taken_its_own) {
-  if (::geteuid() != 0) GTEST_SKIP() << "needs root to start a process of another user";
+  if (!test::another_user_can_run()) GTEST_SKIP() << test::another_user_takes;
   for (const std::string action : {"listen", "bind"}) {
     const Venue venue{Kind::one_host};
     OtherUser squatter{action, venue.name()};
@@ -160,7 +161,7 @@ TEST(one_host_bootstrap, private_names_differ_by_secret_and_name_and_fit) {
 }
 
 TEST(one_host_bootstrap, says_that_another_user_has_taken_its_name_where_there_is_no_secret) {
-  if (::geteuid() != 0) GTEST_SKIP() << "needs root to start a process of another user";
+  if (!test::another_user_can_run()) GTEST_SKIP() << test::another_user_takes;
   const Venue venue{Kind::one_host};
   OtherUser squatter{"listen", venue.name()};
   ASSERT_EQ(squatter.line(), "listening");
@@ -182,7 +183,7 @@ TEST(one_host_bootstrap, says_that_another_user_has_taken_its_name_where_there_i
 }
 
 TEST(one_host_bootstrap, refuses_a_root_of_another_user_where_there_is_no_secret) {
-  if (::geteuid() != 0) GTEST_SKIP() << "needs root to start a process of another user";
+  if (!test::another_user_can_run()) GTEST_SKIP() << test::another_user_takes;
   const Venue venue{Kind::one_host};
   OtherUser squatter{"listen", venue.name()};
   ASSERT_EQ(squatter.line(), "listening");

@@ -128,8 +128,9 @@ void expect_found(const Ran& ran, const std::string& id, const std::string& seve
 }
 
 bool limit(decltype(RLIMIT_NOFILE) which, rlim_t value) {
-  const rlimit both{value, value};
-  return ::setrlimit(which, &both) == 0;
+  rlimit both{value, value};
+  // An emulator says yes and keeps a limit of memory to itself.
+  return ::setrlimit(which, &both) == 0 && ::getrlimit(which, &both) == 0 && both.rlim_cur == value;
 }
 
 bool refuse(long call, int error) {

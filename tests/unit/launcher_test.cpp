@@ -19,6 +19,7 @@
 
 #include "base/owned.hpp"
 #include "qpmesh/error.hpp"
+#include "tests/support/another_user.hpp"
 #include "tests/support/expected_error.hpp"
 
 namespace qpmesh::bootstrap {
@@ -430,7 +431,7 @@ TEST_F(Secret, file_must_be_ours_alone) {
   refused(home_ + "/gone", "cannot be opened", wanted, ENOENT);
   expect_error(table({{"QPMESH_SECRET_FILE", ""}}),
                "QPMESH_SECRET_FILE is \"\"; allowed is the path of a file", own_hint);
-  if (::geteuid() == 0) {
+  if (test::another_user_can_run()) {
     const std::string theirs = write("theirs", long_secret, 0600);
     ASSERT_EQ(::chown(theirs.c_str(), 65534, 65534), 0);
     refused(theirs, "belongs to uid 65534, not to us, uid 0", wanted);

@@ -191,7 +191,8 @@ TEST_P(Neighbours, whose_forked_child_lives_on_are_dead_all_the_same) {
 }
 
 TEST_P(Neighbours, that_cannot_be_watched_by_pidfds_are_dead_by_their_hang_up) {
-  test::refuse_pidfd_open(ENOSYS);
+  if (!test::refuse_pidfd_open(ENOSYS))
+    GTEST_SKIP() << "filters of system calls are not taken here";
   meet(2, [](MetRank&, int) {});
   ASSERT_EQ(::kill(pid_of(1), SIGKILL), 0);
   const auto ended = events(1, 1000);
@@ -201,7 +202,7 @@ TEST_P(Neighbours, that_cannot_be_watched_by_pidfds_are_dead_by_their_hang_up) {
 }
 
 TEST_P(Neighbours, that_a_filter_forbids_to_watch_end_the_start_with_a_hint) {
-  test::refuse_pidfd_open(EPERM);
+  if (!test::refuse_pidfd_open(EPERM)) GTEST_SKIP() << "filters of system calls are not taken here";
   try {
     meet(2, [](MetRank&, int) {});
     FAIL() << "nobody was refused";

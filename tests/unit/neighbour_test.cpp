@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/system.hpp"
+#include "tests/support/reads_process_memory.hpp"
 #include "transport/memory.hpp"
 #include "transport/neighbour.hpp"
 
@@ -192,6 +193,7 @@ TEST(memory_to_fill, is_full_when_its_owner_sees_that_it_is_done) {
 }
 
 TEST(memory_to_fill, is_left_alone_under_another_number_and_when_it_is_closed) {
+  if (!test::reads_process_memory()) GTEST_SKIP() << test::cannot_read_process_memory;
   FilledChild child;
   EXPECT_FALSE(child.fill(4, page_bytes));
   EXPECT_EQ(child.shared->guard.phase_of(5), FillGuard::open);
@@ -223,6 +225,7 @@ TEST(a_neighbour, of_nobody_neither_copies_nor_fills_and_has_ended) {
 }
 
 TEST(a_neighbour, has_ended_when_its_process_is_gone_or_is_not_the_one_that_we_met) {
+  if (!test::reads_process_memory()) GTEST_SKIP() << test::cannot_read_process_memory;
   FilledChild child;
   const Neighbour neighbour = child.as_neighbour();
   EXPECT_FALSE(neighbour.has_ended());
