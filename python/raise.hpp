@@ -7,6 +7,18 @@
 
 namespace qpmesh::python {
 
+// Makes the module's class Error, for ever. name: with the module's, for texts of Python.
+inline PyObject* add_error(pybind11::module_& module, const char* name) {
+  PyObject* const type = PyErr_NewExceptionWithDoc(
+      name,
+      "What the world or the caller did wrong: code (as 'peer_dead'), peer (the rank that is to "
+      "blame, or None), operation, cause, system_error (errno, or 0), hint.",
+      PyExc_RuntimeError, nullptr);
+  if (type == nullptr) throw pybind11::error_already_set();
+  module.attr("Error") = pybind11::handle{type};
+  return type;
+}
+
 // Sets the error of Python, of this type. error: has the fields of qpmesh::Error; code: its name.
 template <class Error>
 void raise_as(PyObject* type, const Error& error, std::string_view code) noexcept {

@@ -290,6 +290,12 @@ qpmesh_blocks vector_blocks(Call& call, const Vector& vector, Use use) {
   return {type.first_byte(data), lengths, offsets, nullptr};
 }
 
+std::byte* block_of(const qpmesh_blocks& blocks, int rank) {
+  return blocks.ranges != nullptr
+             ? static_cast<std::byte*>(blocks.ranges[rank])
+             : static_cast<std::byte*>(blocks.data) + blocks.displacements[rank];
+}
+
 // ---- the collectives ----
 
 void barrier(Call& call) {
@@ -351,9 +357,7 @@ void allgatherv(Call& call, const void* send, MPI_Count send_count, MPI_Datatype
   const std::byte* in = nullptr;
   std::size_t bytes = out.counts[rank];
   if (send == MPI_IN_PLACE) {
-    std::byte* const own = out.ranges != nullptr
-                               ? static_cast<std::byte*>(out.ranges[rank])
-                               : static_cast<std::byte*>(out.data) + out.displacements[rank];
+    std::byte* const own = block_of(out, rank);
     const Elements block = received.block(rank);
     if (own != block.first_byte()) call.staging().pack_to(block, own);
     in = own;
@@ -405,9 +409,7 @@ void gatherv(Call& call, const void* send, MPI_Count send_count, MPI_Datatype se
   const bool has_all = call.rank() == root;
   if (has_all) out = vector_blocks(call, received, Use::received);
   if (has_all && send == MPI_IN_PLACE) {
-    std::byte* const own = out.ranges != nullptr
-                               ? static_cast<std::byte*>(out.ranges[root])
-                               : static_cast<std::byte*>(out.data) + out.displacements[root];
+    std::byte* const own = block_of(out, root);
     const Elements block = received.block(root);
     if (own != block.first_byte()) call.staging().pack_to(block, own);
     in = own;
@@ -461,8 +463,7 @@ void scatterv(Call& call, const Vector& sent, void* receive, MPI_Count receive_c
   const bool has_all = call.rank() == root;
   if (has_all) in = vector_blocks(call, sent, Use::sent);
   if (has_all && receive == MPI_IN_PLACE) {
-    out = in.ranges != nullptr ? static_cast<std::byte*>(in.ranges[root])
-                               : static_cast<std::byte*>(in.data) + in.displacements[root];
+    out = block_of(in, root);
     bytes = in.counts[root];
   } else {
     const Elements received = given(receive, receive_count, receive_type);

@@ -16,7 +16,7 @@ namespace py = pybind11;
 
 using Handle = c10::intrusive_ptr<Interface>;
 
-PyObject* error_type = nullptr;  // for ever
+PyObject* error_type = nullptr;
 
 void raise(const Error& error) noexcept {
   qpmesh::python::raise_as(error_type, error, name_of(error.code()));
@@ -41,13 +41,7 @@ Handle made(std::shared_ptr<Group> group) {
 PYBIND11_MODULE(_library, module) {
   using namespace qpmesh_torch;
   using std::chrono::milliseconds;
-  error_type = PyErr_NewExceptionWithDoc(
-      "qpmesh_torch.Error",
-      "What the world or the caller did wrong: code (as 'peer_dead'), peer (the rank that is to "
-      "blame, or None), operation, cause, system_error (errno, or 0), hint.",
-      PyExc_RuntimeError, nullptr);
-  if (error_type == nullptr) throw py::error_already_set();
-  module.attr("Error") = py::handle{error_type};
+  error_type = qpmesh::python::add_error(module, "qpmesh_torch.Error");
   // NOLINTNEXTLINE(performance-unnecessary-value-param): the type that pybind11 asks for
   py::register_exception_translator([](std::exception_ptr thrown) {
     try {
