@@ -80,11 +80,12 @@ allow_mpirun_as_root() {
 # Own sources, NUL-separated. Not git's list: the scripts also run in an unpacked archive.
 own_files() {
   local folder folders=()
-  for folder in include src bootstrap simulator tools bench tests examples; do [ ! -d "$folder" ] || folders+=("$folder"); done
-  find "${folders[@]}" \( -name '*.[hc]pp' -o -name '*.[hc]' \) -print0
+  for folder in include src bootstrap mpi python simulator tools bench tests examples; do [ ! -d "$folder" ] || folders+=("$folder"); done
+  find "${folders[@]}" \( -name '*.[hc]pp' -o -name '*.[hc]' -o -name '*.inc' \) -print0
 }
 
-# What a build compiles, NUL-separated: clang-tidy would guess the flags of all others. Without what CMake has written itself.
+# What a build compiles, NUL-separated: clang-tidy would guess the flags of all others. Some sources are compiled only in one unit,
+# which CMake has written: it includes them.
 compiled_files() {
-  sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' build/lint/compile_commands.json | grep -v /build/lint/ | sort -u | tr '\n' '\0'
+  sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' build/lint/compile_commands.json | sort -u | tr '\n' '\0'
 }

@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -29,7 +30,7 @@ namespace {
 
 std::thread::id main_thread;
 
-qpmesh_communicator* world_mesh_ = nullptr;
+qpmesh_communicator* mesh_of_world = nullptr;
 
 // What MPI_COMM_WORLD and MPI_COMM_SELF were: a program may have requests on them.
 Communicator* after_finalize[3] = {};
@@ -37,6 +38,7 @@ Communicator* after_finalize[3] = {};
 // What a program of MPI expects where nobody says otherwise: it waits as long as its peers compute.
 std::vector<const char*> options_of(int thread_level) {
   std::vector<const char*> options;
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no one sets it
   if (std::getenv("QPMESH_TIMEOUT_MS") == nullptr) options.push_back("QPMESH_TIMEOUT_MS=0");
   if (thread_level == MPI_THREAD_MULTIPLE) options.push_back("QPMESH_THREADS=several");
   options.push_back(nullptr);
@@ -59,10 +61,10 @@ void init(int required, int* provided) {
   require(required == MPI_THREAD_SINGLE || required == MPI_THREAD_FUNNELED ||
               required == MPI_THREAD_SERIALIZED || required == MPI_THREAD_MULTIPLE,
           MPI_ERR_ARG, required, " is no thread level");
-  check(qpmesh_init_with(options_of(required).data(), nullptr, &world_mesh_));
+  check(qpmesh_init_with(options_of(required).data(), nullptr, &mesh_of_world));
   qpmesh_communicator* self = nullptr;
-  check(qpmesh_self(world_mesh_, &self));
-  predefined(MPI_COMM_WORLD, world_mesh_, "MPI_COMM_WORLD");
+  check(qpmesh_self(mesh_of_world, &self));
+  predefined(MPI_COMM_WORLD, mesh_of_world, "MPI_COMM_WORLD");
   predefined(MPI_COMM_SELF, self, "MPI_COMM_SELF");
   main_thread = std::this_thread::get_id();
   environment.thread_level = required;
@@ -84,7 +86,7 @@ void finalize() {
   flush_buffers();
   // A program that went on after an error has heard of it.
   const bool has_failed = is_lasting(qpmesh_last_error()->code);
-  const int ended = qpmesh_finalize(std::exchange(world_mesh_, nullptr));
+  const int ended = qpmesh_finalize(std::exchange(mesh_of_world, nullptr));
   communicator_of(MPI_COMM_WORLD)->mesh = nullptr;
   environment.phase = Phase::after_finalize;
   if (!has_failed) check(ended);
@@ -106,7 +108,7 @@ void require_running() {
           "MPI has been finalized: nothing may be called any more");
 }
 
-qpmesh_communicator* world_mesh() noexcept { return world_mesh_; }
+qpmesh_communicator* world_mesh() noexcept { return mesh_of_world; }
 
 int report_unsupported(const char* function) {
   return report(nullptr, function,
@@ -129,10 +131,10 @@ void abort_job(int code, const char* text) {
     // A launcher ends the others when it sees an error: a zero would be none.
     code = (code & 0xff) == 0 ? 1 : code & 0xff;
   }
-  if (world_mesh_ != nullptr) {
+  if (mesh_of_world != nullptr) {
     const std::string reason = std::string{text} + exit_code.data() + std::to_string(code) + "]";
-    qpmesh_abort(world_mesh_, reason.c_str());
-    qpmesh_progress(world_mesh_);  // the news leaves before the process does
+    qpmesh_abort(mesh_of_world, reason.c_str());
+    qpmesh_progress(mesh_of_world);  // the news leaves before the process does
   }
   std::_Exit(code);
 }
@@ -225,7 +227,7 @@ QPMESH_MPI_ENTRY(Get_processor_name, (char* name, int* length)) {
   return guarded("MPI_Get_processor_name", [&] {
     std::array<char, MPI_MAX_PROCESSOR_NAME> host{};
     require(::gethostname(host.data(), host.size() - 1) == 0, MPI_ERR_OTHER,
-            "this host's name cannot be read: ", std::strerror(errno));
+            "this host's name cannot be read: ", std::generic_category().message(errno));
     *length = store_text(host.data(), name, MPI_MAX_PROCESSOR_NAME);
   });
 }
@@ -245,7 +247,7 @@ QPMESH_MPI_ENTRY(Alloc_mem, (MPI_Aint size, MPI_Info, void* baseptr)) {
   return guarded("MPI_Alloc_mem", [&] {
     require_running();
     require(size >= 0, MPI_ERR_ARG, size, " bytes are asked for");
-    check(qpmesh_allocate_here(world_mesh_, static_cast<std::size_t>(size),
+    check(qpmesh_allocate_here(mesh_of_world, static_cast<std::size_t>(size),
                                static_cast<void**>(baseptr)));
   });
 }
@@ -253,7 +255,7 @@ QPMESH_MPI_ENTRY(Alloc_mem, (MPI_Aint size, MPI_Info, void* baseptr)) {
 QPMESH_MPI_ENTRY(Free_mem, (void* base)) {
   return guarded("MPI_Free_mem", [&] {
     require_running();
-    check(qpmesh_free(world_mesh_, base));
+    check(qpmesh_free(mesh_of_world, base));
   });
 }
 

@@ -287,8 +287,12 @@ void complete_all(std::span<MPI_Request> requests, MPI_Status* statuses) {
 
 constexpr std::size_t nobody = SIZE_MAX;
 
-// What qpmesh waits for of a list: its requests, with null for what is not in flight.
+// What qpmesh waits for of the list that this thread looks at: its requests, with null for what is
+// not in flight. Kept between calls: a list of the same length allocates nothing.
+thread_local std::vector<qpmesh_request*> operations;
+
 struct InFlight {
+  // Fills operations.
   explicit InFlight(std::span<MPI_Request> requests) {
     operations.assign(requests.size(), nullptr);
     for (std::size_t i = 0; i < requests.size(); ++i) {
@@ -307,12 +311,10 @@ struct InFlight {
   }
   void add_ended(std::size_t index) { first_ended = std::min(first_ended, index); }
 
-  static thread_local std::vector<qpmesh_request*> operations;
   bool any_active = false;
   bool generalized = false;  // some are, and have not ended
   std::size_t first_ended = nobody;
 };
-thread_local std::vector<qpmesh_request*> InFlight::operations;
 
 // Has the first active one ended? It is asked before all others are: who waits for any, again and
 // again, mostly finds it so.
@@ -334,8 +336,8 @@ std::size_t any(std::span<MPI_Request> requests, bool wait, bool& any_active) {
     if (in_flight.first_ended != nobody || !any_active) return in_flight.first_ended;
     std::size_t index = requests.size();
     if (wait && !in_flight.generalized)
-      check(qpmesh_wait_any(InFlight::operations.data(), requests.size(), &index));
-    else check(qpmesh_test_any(InFlight::operations.data(), requests.size(), &index));
+      check(qpmesh_wait_any(operations.data(), requests.size(), &index));
+    else check(qpmesh_test_any(operations.data(), requests.size(), &index));
     if (index < requests.size()) return index;
     if (!wait) return nobody;
     std::this_thread::yield();
@@ -526,7 +528,7 @@ QPMESH_MPI_ENTRY(Testall, (int count, MPI_Request requests[], int* flag, MPI_Sta
       qpmesh_progress(world_mesh());
       return;
     }
-    check(qpmesh_test_all(InFlight::operations.data(), all.size(), flag));
+    check(qpmesh_test_all(operations.data(), all.size(), flag));
     if (*flag != 0) complete_all(all, statuses);
   });
 }

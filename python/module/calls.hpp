@@ -69,6 +69,8 @@ struct CallArguments {
   CallOptions options() const { return {.timeout = timeout, .algorithm = algorithm}; }
 };
 
+void add_method(py::handle type, const Signature& signature);
+
 // prepare(world, operation, arguments…) returns start(mode, options), which makes the call: where
 // mode is true the _async one, which returns a Request.
 template <auto prepare>
@@ -78,9 +80,17 @@ template <class Start, class... Arguments,
 struct Call<prepare> {
   static constexpr std::size_t own = sizeof...(Arguments);
   using Values = std::array<PyObject*, own + 2>;
-  static inline const Signature* waits = nullptr;  // set by define, for ever
-  static inline const Signature* starts = nullptr;
 
+  // As name and name_async, for ever.
+  static void add_to(py::handle type, const std::string& name, const char* text,
+                     const std::vector<Parameter>& parameters) {
+    waits_ = new Signature{name, text, parameters, &now};
+    starts_ = new Signature{name + "_async", text, parameters, &later};
+    add_method(type, *waits_);
+    add_method(type, *starts_);
+  }
+
+ private:
   static Start prepared(Communicator& world, Operation& operation, const Values& values) {
     const Start start = [&]<std::size_t... i>(std::index_sequence<i...>) {
       return prepare(world, operation, converted<Arguments>(values[i])...);
@@ -93,7 +103,7 @@ struct Call<prepare> {
                        PyObject* keywords) noexcept {
     try {
       Values values;
-      waits->sort(given, count, keywords, values.data());
+      waits_->sort(given, count, keywords, values.data());
       Operation operation;
       const Start start = prepared(communicator_of(self), operation, values);
       const CallArguments how{values[own], values[own + 1]};
@@ -115,7 +125,7 @@ struct Call<prepare> {
                          PyObject* keywords) noexcept {
     try {
       Values values;
-      starts->sort(given, count, keywords, values.data());
+      starts_->sort(given, count, keywords, values.data());
       auto operation = std::make_unique<Operation>();
       const Start start = prepared(communicator_of(self), *operation, values);
       const CallArguments how{values[own], values[own + 1]};
@@ -133,21 +143,18 @@ struct Call<prepare> {
       return nullptr;
     }
   }
-};
 
-void add_method(py::handle type, const Signature& signature);
+  static inline const Signature* waits_ = nullptr;
+  static inline const Signature* starts_ = nullptr;
+};
 
 // name and name_async, with these arguments and those that every call has.
 template <auto prepare>
 void define(py::handle type, const std::string& name, const char* text,
             std::vector<Parameter> parameters) {
-  using Own = Call<prepare>;
   for (const char* const common : {"timeout", "algorithm"})
     parameters.push_back({common, py::none()});
-  Own::waits = new Signature{name, text, parameters, &Own::now};
-  Own::starts = new Signature{name + "_async", text, parameters, &Own::later};
-  add_method(type, *Own::waits);
-  add_method(type, *Own::starts);
+  Call<prepare>::add_to(type, name, text, parameters);
 }
 
 }  // namespace qpmesh::python

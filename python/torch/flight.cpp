@@ -210,7 +210,8 @@ void Flight::begin_watch() {
       if (flight.in_flight_.fetch_sub(1) == 1) flight.group_->background().ended(std::move(*held));
     };
     auto held = std::make_unique<std::shared_ptr<Flight>>(shared_from_this());
-    if (qpmesh_on_end(request, at_end, held.get()) == QPMESH_OK) held.release();
+    if (qpmesh_on_end(request, at_end, held.get()) == QPMESH_OK)
+      static_cast<void>(held.release());  // at_end has it
   }
 }
 

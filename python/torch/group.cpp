@@ -39,7 +39,7 @@ class Meeting {
       return answer_of_root(get(round, 0, deadline));
     }
     try {
-      const std::vector<char> all = collect(round, mine, bytes, deadline);
+      std::vector<char> all = collect(round, mine, bytes, deadline);
       set(round, size_, all.data(), all.size());
       return all;
     } catch (const Error& error) {  // the others need not find out by themselves
@@ -245,6 +245,7 @@ std::shared_ptr<Group> Group::meet(const c10::intrusive_ptr<c10d::Store>& store,
       "QPMESH_TIMEOUT_MS=" + std::to_string(limited_ms(timeout))};
   texts.insert(texts.end(), settings.begin(), settings.end());
   std::vector<const char*> options;
+  options.reserve(texts.size() + 1);
   for (const std::string& text : texts) options.push_back(text.c_str());
   options.push_back(nullptr);
   qpmesh_communicator* world = nullptr;

@@ -372,6 +372,7 @@ ProcessGroup::Begun ProcessGroup::alltoall_base(at::Tensor& output, at::Tensor& 
     const std::size_t of_row =
         rows == 0 ? 0 : elements.count(tensor) / static_cast<std::size_t>(rows);
     std::vector<std::size_t> counts;
+    counts.reserve(ranks);
     for (const std::int64_t each : all) counts.push_back(static_cast<std::size_t>(each) * of_row);
     return counts;
   };

@@ -190,7 +190,7 @@ void* source_and_target(Flight& flight, const at::Tensor& tensor, const c10d::Re
 at::Tensor pack(Flight& flight, const std::vector<at::Tensor>& tensors, std::int64_t element_count,
                 const c10d::ReduceOp& op) {
   const c10::AutoGradMode no_gradient{false};
-  const at::Tensor all = at::empty({element_count}, tensors.front().options().requires_grad(false));
+  at::Tensor all = at::empty({element_count}, tensors.front().options().requires_grad(false));
   std::int64_t begin = 0;
   for (const at::Tensor& tensor : tensors) {
     require_writable(flight, tensor);

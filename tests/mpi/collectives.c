@@ -616,7 +616,8 @@ static void long_ones(void) {
   for (int i = 0; i < count; ++i) sent[i] = rank + i % 1000;
   MPI_Allreduce(sent, received, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   int right = 1;
-  for (int i = 0; i < count; ++i) right &= received[i] == size * (size - 1) / 2 + size * (i % 1000);
+  const int ranks_sum = size * (size - 1) / 2;
+  for (int i = 0; i < count; ++i) right &= received[i] == ranks_sum + size * (i % 1000);
   SAYS("a long vector is reduced", right);
   if (rank == 0)
     for (int i = 0; i < count; ++i) received[i] = -i;

@@ -68,6 +68,7 @@ void choices(void) {
 void sets(void) {
   const std::vector<Ranks> all = all_choices();
   std::vector<MPI_Group> groups;
+  groups.reserve(all.size());
   for (const Ranks& ranks : all) groups.push_back(made(ranks));
   for (std::size_t i = 0; i < all.size(); ++i) {
     for (std::size_t j = 0; j < all.size(); ++j) {
