@@ -10,6 +10,14 @@
 #include "program/every_call.hpp"
 #include "program/scenario.hpp"
 
+#if defined(__SANITIZE_ADDRESS__)
+// In a child the sanitizer's search for leaks waits for threads, and for locks of threads, that are
+// not there: one that ends does without.
+static bool is_child = false;
+extern "C" [[gnu::visibility("default")]] int __lsan_is_turned_off();
+int __lsan_is_turned_off() { return is_child ? 1 : 0; }
+#endif
+
 namespace qpmesh::ranks {
 namespace {
 
@@ -19,6 +27,9 @@ void in_child(F&& run) {
   const pid_t child = ::fork();
   if (child < 0) fail("fork failed", Place::current());
   if (child == 0) {
+#if defined(__SANITIZE_ADDRESS__)
+    is_child = true;
+#endif
     int code = EXIT_SUCCESS;
     try {
       run();

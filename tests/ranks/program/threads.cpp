@@ -278,15 +278,26 @@ void all_threads_hear_a_death(Communicator& world, Arguments) {
 
 // ---- a thread of the library's ----
 
-// Nobody calls but the peer: its send ends only if this rank's part is done.
+// Nobody calls here meanwhile.
+void await_ends(const std::atomic<int>& ends, int count) {
+  for (int i = 0; i < 20'000 && ends < count; ++i)
+    std::this_thread::sleep_for(milliseconds{1});
+  check_equal(ends.load(), count);
+}
+
+// Nobody calls but the peer: its send ends only if this rank's part is done. What it sent last may
+// still be under way then.
 void a_long_message_comes_while_nobody_calls(Communicator& world, Arguments arguments) {
   const std::size_t bytes = 3 << 20;
   for (int round = 0; round < 3; ++round) {
     const std::string ended = arguments[0] + std::to_string(round);
     if (world.rank() == 0) {
       Bytes in(bytes);
+      std::atomic<int> ends{0};
       Request request = world.receive_async(in, 1);
+      request.on_end([&] { ++ends; });
       await_file(ended);
+      await_ends(ends, 1);
       check(request.test(), "the receive has not ended");
       check_pattern(in, round);
     } else if (world.rank() == 1) {
@@ -303,12 +314,15 @@ void collectives_go_on_while_nobody_calls(Communicator& world, Arguments argumen
     const std::string ended = arguments[0] + std::to_string(round);
     std::vector<std::int64_t> first = addends(world.rank(), 100'000);
     std::vector<std::int64_t> second = addends(world.rank(), 10);
+    std::atomic<int> ends{0};
     std::vector<Request> requests;
     requests.push_back(world.allreduce_async(first, first, sum));
     requests.push_back(world.allreduce_async(second, second, sum));
     if (world.rank() == 0) {
+      for (Request& request : requests) request.on_end([&] { ++ends; });
       for (int rank = 1; rank < world.size(); ++rank)
         await_file(ended + "." + std::to_string(rank));
+      await_ends(ends, 2);
       check(test_all(requests), "the collectives have not ended");
     }
     wait_all(requests);
