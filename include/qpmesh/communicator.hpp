@@ -167,17 +167,16 @@ class QPMESH_API Communicator {
 
   // In place, of each of these vectors as if by a call of its own. Those of less than 64 KiB go
   // together, through a copy; longer ones lie where they are. All ranks give as many, of the same
-  // lengths.
-  template <std::ranges::forward_range R,
-            ReductionOf<element_t<std::ranges::range_reference_t<R>>> O>
-    requires TargetRange<std::ranges::range_reference_t<R>>
+  // lengths. The list is read during the call only.
+  template <TargetList R, ReductionOf<detail::element_of_each_t<R>> O>
   void allreduce_each(R&& vectors, const O& reduction, const CallOptions& options = {}) {
-    std::vector<detail::Elements> each;
-    each.reserve(static_cast<std::size_t>(std::ranges::distance(vectors)));
-    for (auto&& vector : vectors) each.push_back(detail::elements(vector));
-    allreduce_elements(
-        each, detail::any_reduction<element_t<std::ranges::range_reference_t<R>>>(reduction),
-        options);
+    const auto each = elements_of_each(vectors);
+    run_collective(each_call<R>(each, reduction), options);
+  }
+  template <LastingTargetList R, ReductionOf<detail::element_of_each_t<R>> O>
+  Request allreduce_each_async(R&& vectors, const O& reduction, const CallOptions& options = {}) {
+    const auto each = elements_of_each(vectors);
+    return start_collective(each_call<R>(each, reduction), options);
   }
 
   // As allreduce(), but the root alone gets the result; on other ranks out may be empty, and in
@@ -395,6 +394,12 @@ class QPMESH_API Communicator {
                              const CallOptions& options = {}) const {
     return prepare(reduction_call(Collective::allreduce, in_place, in_place, reduction), options);
   }
+  template <LastingTargetList R, ReductionOf<detail::element_of_each_t<R>> O>
+  Prepared prepare_allreduce_each(R&& vectors, const O& reduction,
+                                  const CallOptions& options = {}) const {
+    const auto each = elements_of_each(vectors);
+    return prepare(each_call<R>(each, reduction), options);
+  }
   template <LastingSource S, Target T, ReductionOf<element_t<S>> O>
     requires SameElements<S, T>
   Prepared prepare_reduce(S&& in, T&& out, const O& reduction, int root,
@@ -542,8 +547,8 @@ class QPMESH_API Communicator {
                                   const CallOptions& options);
   void run_collective(const detail::AnyCollective& what, const CallOptions& options);
   Request start_collective(const detail::AnyCollective& what, const CallOptions& options);
-  void allreduce_elements(std::span<const detail::Elements> vectors,
-                          const detail::AnyReduction& reduction, const CallOptions& options);
+  void run_collective(const detail::AnyVectors& what, const CallOptions& options);
+  Request start_collective(const detail::AnyVectors& what, const CallOptions& options);
   // take: is given the group, if there is one, when it is made.
   Request split_to(std::function<void(Communicator&&)> take, int color, int key,
                    const CallOptions& options);
@@ -551,6 +556,7 @@ class QPMESH_API Communicator {
   Request start_message(const detail::AnyMessage& what, const CallOptions& options);
   Prepared prepare(const detail::AnyMessage& what, const CallOptions& options) const;
   Prepared prepare(const detail::AnyCollective& what, const CallOptions& options) const;
+  Prepared prepare(const detail::AnyVectors& what, const CallOptions& options) const;
 
   template <class T>
   static detail::AnyCollective broadcast_of(T& data, int root) {
@@ -570,6 +576,17 @@ class QPMESH_API Communicator {
     detail::AnyCollective what = moving_call(collective, in, out, root);
     what.reduction = detail::any_reduction<element_t<T>>(reduction);
     return what;
+  }
+  template <class R>
+  static std::vector<detail::Elements> elements_of_each(R& vectors) {
+    std::vector<detail::Elements> each;
+    each.reserve(static_cast<std::size_t>(std::ranges::distance(vectors)));
+    for (auto&& vector : vectors) each.push_back(detail::elements(vector));
+    return each;
+  }
+  template <class R, class O>
+  static detail::AnyVectors each_call(std::span<const detail::Elements> each, const O& reduction) {
+    return {each, detail::any_reduction<detail::element_of_each_t<R>>(reduction)};
   }
   std::pair<std::shared_ptr<context::Allocation>, void*> allocate_bytes(std::size_t count,
                                                                         std::size_t element_bytes,

@@ -80,6 +80,24 @@ concept Target =
 template <class R>
 concept TargetRange = Target<R> && !Element<R>;
 
+// Several vectors to receive into: a list of them, or of spans.
+template <class R>
+concept TargetList =
+    std::ranges::forward_range<R> && TargetRange<std::ranges::range_reference_t<R>>;
+
+// One whose vectors outlive the call's expression.
+template <class R>
+concept LastingTargetList =
+    TargetList<R> && (std::ranges::borrowed_range<R> || TargetRange<std::ranges::range_value_t<R>>);
+
+namespace detail {
+
+// The type of the elements of a list's vectors.
+template <TargetList R>
+using element_of_each_t = element_t<std::ranges::range_reference_t<R>>;
+
+}  // namespace detail
+
 // What an element is to a reduction.
 enum class ElementType : std::uint8_t {
   none,  // trivially copyable bytes: can be moved, not reduced

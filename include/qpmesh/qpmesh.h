@@ -293,10 +293,14 @@ QPMESH_API int qpmesh_allreduce_async(qpmesh_communicator* world, const void* in
                                       size_t count, qpmesh_type type, qpmesh_reduction reduction,
                                       const qpmesh_call* call, qpmesh_request** request);
 // In place, of vector_count vectors of counts[i] elements as if by a call for each: short ones go
-// together. All ranks give as many, of the same lengths.
+// together. All ranks give as many, of the same lengths. The lists are read during the call only.
 QPMESH_API int qpmesh_allreduce_each(qpmesh_communicator* world, void* const* vectors,
                                      const size_t* counts, size_t vector_count, qpmesh_type type,
                                      qpmesh_reduction reduction, const qpmesh_call* call);
+QPMESH_API int qpmesh_allreduce_each_async(qpmesh_communicator* world, void* const* vectors,
+                                           const size_t* counts, size_t vector_count,
+                                           qpmesh_type type, qpmesh_reduction reduction,
+                                           const qpmesh_call* call, qpmesh_request** request);
 // The same at the root alone; on other ranks out is not touched.
 QPMESH_API int qpmesh_reduce(qpmesh_communicator* world, const void* in, void* out, size_t count,
                              qpmesh_type type, qpmesh_reduction reduction, int root,

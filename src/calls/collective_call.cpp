@@ -430,6 +430,16 @@ void run_collective(context::CommunicatorState& communicator, const detail::AnyC
   run_and_wait(communicator, prepared, options, operation);
 }
 
+std::uint8_t check_collective(context::CommunicatorState& communicator,
+                              const detail::AnyCollective& what,
+                              std::string_view algorithm_asked_for, std::string_view operation) {
+  auto& kept = communicator.prepared(what.collective, what.root == communicator.rank());
+  const context::PreparedCall& prepared = prepare_anew(kept, communicator, what, operation);
+  if (!prepared.moves_nothing || !algorithm_asked_for.empty())
+    communicator.selector().check(prepared.shape, what.collective, algorithm_asked_for, operation);
+  return prepared.call.reduction;
+}
+
 void start_collective(PendingOperation& request, const detail::AnyCollective& what,
                       std::string_view algorithm_asked_for) {
   context::CommunicatorState& communicator = *request.communicator;

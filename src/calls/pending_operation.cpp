@@ -64,26 +64,34 @@ void end_expired(PendingOperation& request) {
   end_all_but_fills(request);
 }
 
-// A failure inside a step breaks the whole communicator, so that no other rank waits for us.
-[[noreturn]] void throw_task_error(PendingOperation& request) {
-  context::CommunicatorState& communicator = *request.communicator;
-  ErrorDetail failure{.code = ErrorCode::no_resource, .peer = communicator.rank()};
+ErrorDetail detail_of(const PendingOperation& request, const std::exception_ptr& thrown) {
+  ErrorDetail failure{.code = ErrorCode::no_resource, .peer = request.communicator->rank()};
   try {
-    std::rethrow_exception(request.task.error);
+    std::rethrow_exception(thrown);
   } catch (const Error& error) {
-    failure = error.detail();
-  } catch (const collectives::UserFailure& thrown) {
-    // The other ranks are told, and the caller gets its own exception back.
+    return error.detail();
+  } catch (const collectives::UserFailure& user) {
     failure.code = ErrorCode::aborted;
     failure.operation = request.operation;
-    failure.cause = "the reduction function of that rank threw: " + text_of(thrown.cause);
-    communicator.fail(std::move(failure), true);
-    std::rethrow_exception(thrown.cause);
+    failure.cause = "the reduction function of that rank threw: " + text_of(user.cause);
   } catch (const std::exception& error) {
     failure.cause = error.what();
   }
-  communicator.fail(failure, true);
-  context::throw_failure(Error{std::move(failure)}, request.operation);
+  return failure;
+}
+
+// The other ranks are told, and the caller gets its own exception back.
+[[noreturn]] void throw_task_error(PendingOperation& request) {
+  const std::exception_ptr& thrown = request.task.error;
+  ErrorDetail failure = detail_of(request, thrown);
+  request.communicator->fail(failure, true);
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const collectives::UserFailure& user) {
+    std::rethrow_exception(user.cause);
+  } catch (...) {
+    context::throw_failure(Error{std::move(failure)}, request.operation);
+  }
 }
 
 }  // namespace
@@ -96,6 +104,10 @@ std::string text_of(const std::exception_ptr& thrown) {
   } catch (...) {
     return "no std::exception";
   }
+}
+
+void break_by(PendingOperation& request, const std::exception_ptr& thrown) noexcept {
+  request.communicator->fail(detail_of(request, thrown), true);
 }
 
 void end_broken(PendingOperation& request, const char* cause) noexcept {

@@ -142,6 +142,10 @@ inline constexpr std::int64_t unwinding_ms_max = 200;
 // communicator.
 void end_unwound(PendingOperation& waiting);
 
+// What ended a step of the operation on this rank breaks its communicator, so that no other rank
+// waits for it. Where there is no memory even for that the process ends.
+void break_by(PendingOperation& request, const std::exception_ptr& thrown) noexcept;
+
 // What was thrown, in words.
 std::string text_of(const std::exception_ptr& thrown);
 
@@ -210,7 +214,13 @@ inline TimeLimit limit_until(const base::System& system, Deadline deadline) noex
 // Error{bad_argument} with nothing sent and nothing counted. algorithm_asked_for: Call::algorithm.
 void start_collective(PendingOperation& request, const detail::AnyCollective& what,
                       std::string_view algorithm_asked_for);
-// The same, and waits for its end: a whole blocking call. What ends at once costs little more than
+void start_collective(PendingOperation& request, const detail::AnyVectors& what,
+                      std::string_view algorithm_asked_for);
+// Throws what that would throw, and does nothing else. Returns the reduction, as a call says it.
+std::uint8_t check_collective(context::CommunicatorState& communicator,
+                              const detail::AnyCollective& what,
+                              std::string_view algorithm_asked_for, std::string_view operation);
+// The first, and waits for its end: a whole blocking call. What ends at once costs little more than
 // to count it.
 void run_collective(context::CommunicatorState& communicator, const detail::AnyCollective& what,
                     const CallOptions& options);

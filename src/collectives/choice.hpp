@@ -88,6 +88,11 @@ class Selector {
     --of->calls_left;
     return {.row = of->row, .named = of->named};
   }
+  // Throws what select() would throw.
+  void check(const CallShape& shape, Collective collective, std::string_view wanted,
+             std::string_view operation) const {
+    forced(shape, collective, wanted, operation);
+  }
   // Does the call begin now, and with nothing around its algorithm?
   bool is_plain(const Choice& choice) const noexcept {
     return choice.measured == nullptr && queue_.free();

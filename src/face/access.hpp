@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string_view>
 #include <utility>
 
@@ -56,14 +55,16 @@ struct Access {
   static void run(Communicator& world, const AnyCollective& what, const CallOptions& options) {
     world.run_collective(what, options);
   }
-  static void allreduce_each(Communicator& world, std::span<const Elements> vectors,
-                             const AnyReduction& reduction, const CallOptions& options) {
-    world.allreduce_elements(vectors, reduction, options);
+  static void run(Communicator& world, const AnyVectors& what, const CallOptions& options) {
+    world.run_collective(what, options);
   }
   static Request start(Communicator& world, const AnyMessage& what, const CallOptions& options) {
     return world.start_message(what, options);
   }
   static Request start(Communicator& world, const AnyCollective& what, const CallOptions& options) {
+    return world.start_collective(what, options);
+  }
+  static Request start(Communicator& world, const AnyVectors& what, const CallOptions& options) {
     return world.start_collective(what, options);
   }
   static Prepared prepare(const Communicator& world, const auto& what, const CallOptions& options) {

@@ -149,6 +149,7 @@ struct Description {
   // Of calls that end in v: cleared, both would take as long as the rest of a barrier's call.
   std::optional<Cut> in{};
   std::optional<Cut> out{};
+  std::optional<std::vector<Elements>> each{};  // of a call on several vectors
 
   AnElement element(qpmesh_type type) const { return element_of(type, operation); }
   // Elements of one block for every rank.
@@ -219,6 +220,21 @@ auto reduction_of(Collective collective, const void* in, void* out, std::size_t 
     AnyCollective what{collective, source(in, count, how.element), target(out, count, how.element)};
     what.reduction = how.by;
     return what;
+  };
+}
+
+auto allreduce_each(void* const* vectors, const std::size_t* counts, std::size_t vector_count,
+                    qpmesh_type type, qpmesh_reduction reduction) {
+  return [=](Description& of) {
+    const Reduced how = reduced(type, reduction, of.user, of.operation);
+    if (vector_count > 0) {
+      required(vectors, "vectors", of.operation);
+      required(counts, "counts", of.operation);
+    }
+    std::vector<Elements>& each = of.each.emplace();
+    for (std::size_t i = 0; i < vector_count; ++i)
+      each.push_back(target(vectors[i], counts[i], how.element));
+    return detail::AnyVectors{each, how.by};
   };
 }
 
@@ -362,20 +378,16 @@ int qpmesh_allreduce_async(qpmesh_communicator* world, const void* in, void* out
 int qpmesh_allreduce_each(qpmesh_communicator* world, void* const* vectors, const size_t* counts,
                           size_t vector_count, qpmesh_type type, qpmesh_reduction reduction,
                           const qpmesh_call* call) {
-  constexpr std::string_view operation = "allreduce_each";
-  return guarded(operation, [&] {
-    auto& own = required_world(world, operation);
-    const Asked asked = read_blocking(call, operation);
-    const Reduced how = reduced(type, reduction, asked.user, operation);
-    if (vector_count > 0) {
-      required(vectors, "vectors", operation);
-      required(counts, "counts", operation);
-    }
-    std::vector<Elements> each;
-    for (std::size_t i = 0; i < vector_count; ++i)
-      each.push_back(target(vectors[i], counts[i], how.element));
-    Access::allreduce_each(own.communicator, each, how.by, asked.options);
-  });
+  return run(world, "allreduce_each", call,
+             allreduce_each(vectors, counts, vector_count, type, reduction));
+}
+
+int qpmesh_allreduce_each_async(qpmesh_communicator* world, void* const* vectors,
+                                const size_t* counts, size_t vector_count, qpmesh_type type,
+                                qpmesh_reduction reduction, const qpmesh_call* call,
+                                qpmesh_request** request) {
+  return begin(world, "allreduce_each_async", call, request,
+               allreduce_each(vectors, counts, vector_count, type, reduction));
 }
 
 int qpmesh_reduce(qpmesh_communicator* world, const void* in, void* out, size_t count,

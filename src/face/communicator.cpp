@@ -2,11 +2,8 @@
 // is started, and waited for or handed out.
 #include "qpmesh/communicator.hpp"
 
-#include <algorithm>
 #include <array>
-#include <functional>
 #include <memory>
-#include <numeric>
 #include <vector>
 
 #include "calls/argument_checks.hpp"
@@ -40,45 +37,21 @@ void require_one_thread(Context& context, std::string_view operation) {
       "several threads use the context, and one of them may sleep for all");
 }
 
+// read, written: in Buffers that the operation keeps, perhaps.
+template <class What>
 Request start_as(std::string_view operation, const std::shared_ptr<CommunicatorState>& state,
-                 const detail::AnyCollective& what, const CallOptions& options) {
+                 const What& what, const CallOptions& options, const void* read,
+                 const void* written) {
   const CallScope scope{*held(state, operation), operation, options};
-  return run_async(state, operation, options, what.in.data, what.out.data,
-                   [&](RequestState& request) {
-                     detail::AnyCollective kept = what;
-                     if (what.reduction.copy != nullptr) {
-                       auto& function = request.keep().function;
-                       function = what.reduction.copy(what.reduction.context);
-                       kept.reduction.context = function.get();
-                     }
-                     calls::start_collective(request, kept, options.algorithm);
-                   });
-}
-
-// Of a list of vectors: one type, and no element twice.
-void check_each(std::span<const detail::Elements> vectors, std::string_view operation) {
-  for (std::size_t i = 0; i < vectors.size(); ++i) {
-    checked_bytes(vectors[i], operation);
-    if (vectors[i].type != vectors.front().type ||
-        vectors[i].element_bytes != vectors.front().element_bytes) {
-      bad_argument(operation, "give those of each type to a call of its own",
-                   "the elements of vector {} have another type than those of vector 0", i);
+  return run_async(state, operation, options, read, written, [&](RequestState& request) {
+    What kept = what;
+    if (what.reduction.copy != nullptr) {
+      auto& function = request.keep().function;
+      function = what.reduction.copy(what.reduction.context);
+      kept.reduction.context = function.get();
     }
-  }
-  std::vector<std::size_t> order(vectors.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::erase_if(order, [&](std::size_t i) { return vectors[i].element_count == 0; });
-  std::ranges::sort(order, std::less<>{}, [&](std::size_t i) { return vectors[i].data; });
-  for (std::size_t i = 1; i < order.size(); ++i) {
-    const detail::Elements& before = vectors[order[i - 1]];
-    const detail::Elements& behind = vectors[order[i]];
-    if (!overlap(before.data, before.element_count * before.element_bytes, behind.data,
-                 behind.element_count * behind.element_bytes))
-      continue;
-    bad_argument(operation, "give vectors that have no element in common",
-                 "vectors {} and {} overlap", std::min(order[i - 1], order[i]),
-                 std::max(order[i - 1], order[i]));
-  }
+    calls::start_collective(request, kept, options.algorithm);
+  });
 }
 
 }  // namespace
@@ -104,50 +77,19 @@ void Communicator::run_collective(const detail::AnyCollective& what, const CallO
 
 Request Communicator::start_collective(const detail::AnyCollective& what,
                                        const CallOptions& options) {
-  return start_as(async_name_of(what.collective), state_, what, options);
+  return start_as(async_name_of(what.collective), state_, what, options, what.in.data,
+                  what.out.data);
 }
 
-void Communicator::allreduce_elements(std::span<const detail::Elements> vectors,
-                                      const detail::AnyReduction& reduction,
-                                      const CallOptions& options) {
-  constexpr std::string_view operation = "allreduce_each";
-  constexpr std::size_t long_bytes_min = std::size_t{64} << 10;
-  if (vectors.empty()) return;
-  check_each(vectors, operation);
-  const auto is_long = [](const detail::Elements& vector) {
-    return vector.element_count * vector.element_bytes >= long_bytes_min;
-  };
-  const auto bytes_of = [](const detail::Elements& vector) {
-    return std::span{static_cast<std::byte*>(vector.data),
-                     vector.element_count * vector.element_bytes};
-  };
-  std::vector<std::byte> copies;
-  detail::Elements together = vectors.front();
-  together.element_count = 0;
-  for (const detail::Elements& vector : vectors) {
-    if (is_long(vector)) continue;
-    const auto bytes = bytes_of(vector);
-    copies.insert(copies.end(), bytes.begin(), bytes.end());
-    together.element_count += vector.element_count;
-  }
-  together.data = copies.data();
-  std::vector<Request> requests;
-  const auto reduce = [&](const detail::Elements& vector) {
-    detail::AnyCollective what{Collective::allreduce, vector, vector};
-    what.reduction = reduction;
-    requests.push_back(start_as(operation, state_, what, options));
-  };
-  for (const detail::Elements& vector : vectors)
-    if (is_long(vector)) reduce(vector);
-  reduce(together);
-  wait_all(requests);
-  auto from = copies.cbegin();
-  for (const detail::Elements& vector : vectors) {
-    if (is_long(vector)) continue;
-    const auto bytes = bytes_of(vector);
-    std::copy_n(from, bytes.size(), bytes.begin());
-    from += static_cast<std::ptrdiff_t>(bytes.size());
-  }
+void Communicator::run_collective(const detail::AnyVectors& what, const CallOptions& options) {
+  calls::run(*held(state_, "allreduce_each"), "allreduce_each", options,
+             [&](PendingOperation& request) {
+               calls::start_collective(request, what, options.algorithm);
+             });
+}
+
+Request Communicator::start_collective(const detail::AnyVectors& what, const CallOptions& options) {
+  return start_as("allreduce_each_async", state_, what, options, nullptr, nullptr);
 }
 
 void Communicator::progress() {

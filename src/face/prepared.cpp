@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "calls/argument_checks.hpp"
@@ -29,30 +30,15 @@ struct OwnLayout {
 
 // The communicator is one more handle on the same group. What it points to stays where it is.
 struct PreparedOperation {
-  PreparedOperation(const Communicator& of, const detail::AnyMessage& what,
-                    const CallOptions& given)
+  template <class What>
+  PreparedOperation(const Communicator& of, const What& given_call, const CallOptions& given)
       : communicator{detail::Access::communicator(
             detail::held(detail::Access::state(of), "prepare"))},
         algorithm{given.algorithm},
         options{given},
-        message{what} {
+        what{given_call} {
     options.algorithm = algorithm;
-  }
-  PreparedOperation(const Communicator& of, const detail::AnyCollective& what,
-                    const CallOptions& given)
-      : communicator{detail::Access::communicator(
-            detail::held(detail::Access::state(of), "prepare"))},
-        algorithm{given.algorithm},
-        options{given},
-        collective{what} {
-    options.algorithm = algorithm;
-    if (what.in_layout != nullptr) collective->in_layout = &in_layout.emplace(*what.in_layout).view;
-    if (what.out_layout != nullptr)
-      collective->out_layout = &out_layout.emplace(*what.out_layout).view;
-    if (what.reduction.copy != nullptr) {
-      function = what.reduction.copy(what.reduction.context);
-      collective->reduction.context = function.get();
-    }
+    own(std::get<What>(what));
   }
   PreparedOperation(const PreparedOperation&) = delete;
   PreparedOperation& operator=(const PreparedOperation&) = delete;
@@ -60,12 +46,31 @@ struct PreparedOperation {
   Communicator communicator;
   std::string algorithm;
   CallOptions options;
-  std::optional<detail::AnyMessage> message{};  // or a collective
-  std::optional<detail::AnyCollective> collective{};
-  std::optional<OwnLayout> in_layout{};
-  std::optional<OwnLayout> out_layout{};
-  std::shared_ptr<const void> function{};  // a user's reduction
+  std::variant<detail::AnyMessage, detail::AnyCollective, detail::AnyVectors> what;
   Request request{};
+
+ private:
+  void own(detail::AnyMessage& /*message*/) noexcept {}
+  void own(detail::AnyCollective& call) {
+    if (call.in_layout != nullptr) call.in_layout = &in_layout_.emplace(*call.in_layout).view;
+    if (call.out_layout != nullptr) call.out_layout = &out_layout_.emplace(*call.out_layout).view;
+    own(call.reduction);
+  }
+  void own(detail::AnyVectors& call) {
+    vectors_.assign(call.vectors.begin(), call.vectors.end());
+    call.vectors = vectors_;
+    own(call.reduction);
+  }
+  void own(detail::AnyReduction& reduction) {
+    if (reduction.copy == nullptr) return;
+    function_ = reduction.copy(reduction.context);
+    reduction.context = function_.get();
+  }
+
+  std::optional<OwnLayout> in_layout_{};
+  std::optional<OwnLayout> out_layout_{};
+  std::vector<detail::Elements> vectors_{};
+  std::shared_ptr<const void> function_{};  // a user's reduction
 };
 
 }  // namespace calls
@@ -81,8 +86,9 @@ void Prepared::start() {
   if (own.request.is_in_flight()) {
     calls::bad_argument("start", "wait() for it first", "it has been started, and has not ended");
   }
-  own.request = own.message ? detail::Access::start(own.communicator, *own.message, own.options)
-                            : detail::Access::start(own.communicator, *own.collective, own.options);
+  own.request = std::visit(
+      [&](const auto& what) { return detail::Access::start(own.communicator, what, own.options); },
+      own.what);
 }
 
 bool Prepared::test() { return detail::held(operation_, "test")->request.test(); }
@@ -111,6 +117,9 @@ Prepared Communicator::prepare(const detail::AnyMessage& what, const CallOptions
 }
 Prepared Communicator::prepare(const detail::AnyCollective& what,
                                const CallOptions& options) const {
+  return detail::Access::prepared(std::make_unique<calls::PreparedOperation>(*this, what, options));
+}
+Prepared Communicator::prepare(const detail::AnyVectors& what, const CallOptions& options) const {
   return detail::Access::prepared(std::make_unique<calls::PreparedOperation>(*this, what, options));
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <new>
+#include <vector>
 
 namespace qpmesh::progress {
 
@@ -79,5 +80,24 @@ class FramePool {
   // has room, however late it loads the library.
   [[gnu::tls_model("initial-exec")]] static constinit thread_local FramePool* current_;
 };
+
+// For containers: of the pool whose Scope they grow in.
+template <class T>
+struct PoolAllocator {
+  using value_type = T;
+
+  PoolAllocator() noexcept = default;
+  template <class Other>
+  // NOLINTNEXTLINE(google-explicit-constructor): as allocators do
+  PoolAllocator(const PoolAllocator<Other>& /*other*/) noexcept {}
+
+  T* allocate(std::size_t count) {
+    return static_cast<T*>(FramePool::allocate_frame(count * sizeof(T)));
+  }
+  void deallocate(T* memory, std::size_t /*count*/) noexcept { FramePool::free(memory); }
+  bool operator==(const PoolAllocator&) const noexcept = default;
+};
+template <class T>
+using PoolVector = std::vector<T, PoolAllocator<T>>;
 
 }  // namespace qpmesh::progress

@@ -414,6 +414,7 @@ static void test_several_vectors(qpmesh_communicator* world, int rank, int size)
   int32_t few[2];
   void* vectors[3];
   const size_t counts[3] = {many, 0, 2};
+  qpmesh_request* request = NULL;
   size_t i;
   vectors[0] = numbers, vectors[1] = NULL, vectors[2] = few;
   for (i = 0; i < many; ++i) numbers[i] = (int32_t)i;
@@ -422,6 +423,54 @@ static void test_several_vectors(qpmesh_communicator* world, int rank, int size)
   for (i = 0; i < many && numbers[i] == (int32_t)i * size; ++i) {}
   EXPECT(i == many && few[0] == size * (size - 1) / 2 && few[1] == size);
   EXPECT_OK(qpmesh_allreduce_each(world, NULL, NULL, 0, QPMESH_INT32, QPMESH_SUM, NULL));
+  few[0] = rank, few[1] = 1;
+  EXPECT_WAITED(qpmesh_allreduce_each_async(world, vectors, counts, 3, QPMESH_INT32, QPMESH_MAX,
+                                            NULL, &request));
+  EXPECT(few[0] == size - 1 && few[1] == 1);
+  EXPECT_WAITED(
+      qpmesh_allreduce_each_async(world, NULL, NULL, 0, QPMESH_INT32, QPMESH_SUM, NULL, &request));
+  {
+    /* What is prepared keeps no list of ours. */
+    void* list[2];
+    size_t list_counts[2];
+    int turn;
+    qpmesh_request* step = NULL;
+    qpmesh_call prepared = no_call;
+    prepared.prepared = 1;
+    list[0] = numbers, list[1] = few;
+    list_counts[0] = many, list_counts[1] = 2;
+    EXPECT_OK(qpmesh_allreduce_each_async(world, list, list_counts, 2, QPMESH_INT32, QPMESH_SUM,
+                                          &prepared, &step));
+    list[0] = list[1] = NULL;
+    for (turn = 0; turn < 3; ++turn) {
+      for (i = 0; i < many; ++i) numbers[i] = turn;
+      few[0] = turn, few[1] = rank;
+      EXPECT_OK(qpmesh_start(step));
+      EXPECT_OK(qpmesh_wait(step, NULL));
+      EXPECT(numbers[many - 1] == turn * size && few[0] == turn * size);
+      EXPECT(few[1] == size * (size - 1) / 2);
+    }
+    EXPECT_OK(qpmesh_request_free(step));
+    EXPECT_BAD(
+        qpmesh_allreduce_each(world, vectors, counts, 3, QPMESH_INT32, QPMESH_SUM, &prepared),
+        "allreduce_each: a call that is prepared, and would wait [hint: prepare a call that "
+        "ends in _async]");
+  }
+  EXPECT_BAD(
+      qpmesh_allreduce_each_async(world, vectors, counts, 3, QPMESH_INT32, QPMESH_SUM, NULL, NULL),
+      "allreduce_each_async: request is null [hint: give what the call works on, and an "
+      "address for what it makes]");
+  EXPECT_BAD(
+      qpmesh_allreduce_each_async(world, NULL, counts, 3, QPMESH_INT32, QPMESH_SUM, NULL, &request),
+      "allreduce_each_async: vectors is null [hint: give what the call works on, and an "
+      "address for what it makes]");
+  EXPECT_BAD(qpmesh_allreduce_each_async(NULL, vectors, counts, 3, QPMESH_INT32, QPMESH_SUM, NULL,
+                                         &request),
+             "allreduce_each_async: world is null [hint: qpmesh_init makes it]");
+  EXPECT_BAD(qpmesh_allreduce_each_async(world, vectors, counts, 3, QPMESH_BYTE, QPMESH_SUM, NULL,
+                                         &request),
+             "allreduce_each_async: bytes are not reduced [hint: name the type of the elements: "
+             "QPMESH_UINT8 or another]");
   EXPECT_BAD(
       qpmesh_allreduce_each(world, vectors, NULL, 3, QPMESH_INT32, QPMESH_SUM, NULL),
       "allreduce_each: counts is null [hint: give what the call works on, and an address for "

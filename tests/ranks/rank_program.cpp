@@ -125,6 +125,7 @@ int main(int count, char** values) {
                                 fork_scenarios(),
                                 type_scenarios(),
                                 value_scenarios(),
+                                vector_scenarios(),
                                 block_scenarios(),
                                 matched_scenarios(),
                                 own_memory_scenarios(),

@@ -93,8 +93,23 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"functions_of_two_elements_reduce", {1, 2, 3, 5}},
                     Case{"complex_numbers_and_their_like_are_reduced_by_name", {1, 2, 3, 5}},
                     Case{"reductions_of_one_rank_alone", {1}},
-                    Case{"nobody_is_a_partner", {1, 2, 3}},
-                    Case{"several_vectors_are_reduced_in_one_call", {1, 2, 3, 5}}),
+                    Case{"nobody_is_a_partner", {1, 2, 3}}),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    lists_of_vectors, Scenarios,
+    testing::Values(Case{"several_vectors_are_reduced_in_one_call", {1, 2, 3, 5}},
+                    Case{"several_vectors_are_in_flight_beside_others", {1, 2, 3, 5}},
+                    Case{"lists_that_make_no_sense_are_refused", {1, 2, 3}},
+                    Case{"a_list_that_one_rank_does_not_give_ends_at_its_deadline", {2, 3}}),
+    name_of);
+
+// The same by messages alone.
+INSTANTIATE_TEST_SUITE_P(
+    lists_of_vectors_over_tcp, Scenarios,
+    testing::Values(
+        Case{"several_vectors_are_reduced_in_one_call", {2, 3}, {"QPMESH_TRANSPORT=tcp"}},
+        Case{"several_vectors_are_in_flight_beside_others", {2, 3}, {"QPMESH_TRANSPORT=tcp"}}),
     name_of);
 
 INSTANTIATE_TEST_SUITE_P(blocks, Scenarios,
@@ -334,6 +349,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"reductions_and_algorithms_that_do_not_apply", {1, 3}},
         Case{"calls_that_differ_are_named_on_every_rank", {2, 3, 4}},
         Case{"collectives_that_differ_are_named_on_every_rank", {2, 3, 4}},
+        Case{"lists_that_differ_are_named_on_every_rank", {2, 3, 4}},
         Case{"blocks_whose_ends_disagree", {2, 3}}, Case{"blocks_that_nobody_awaits", {2, 3}},
         Case{"blocks_that_nobody_gives", {2, 3}},
         Case{"a_late_call_that_differs_is_named_too", {2}},

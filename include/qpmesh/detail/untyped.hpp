@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <ranges>
+#include <span>
 
 #include "qpmesh/any.hpp"
 #include "qpmesh/collective.hpp"
@@ -85,6 +86,12 @@ struct AnyCollective {
   const AnyLayout* out_layout = nullptr;
 
   bool has_layout() const noexcept { return in_layout != nullptr || out_layout != nullptr; }
+};
+
+// An allreduce of each of several vectors of one type, in place.
+struct AnyVectors {
+  std::span<const Elements> vectors;  // the caller's list
+  AnyReduction reduction{};
 };
 
 }  // namespace qpmesh::detail

@@ -275,6 +275,12 @@ void deadlines_out_of_range(Communicator& world, Arguments) {
     refused([&] { const Message message = world.match(any_source, any_tag, call); }, "match");
     refused([&] { world.allreduce_each(std::vector{std::span{data}}, sum, call); },
             "allreduce_each");
+    refused(
+        [&] {
+          const Request request =
+              world.allreduce_each_async(std::vector{std::span{data}}, sum, call);
+        },
+        "allreduce_each_async");
     Prepared prepared = world.prepare_barrier(call);
     refused([&] { prepared.start(); }, "barrier_async");
     refused([&] { world.finish(call); }, "finish");

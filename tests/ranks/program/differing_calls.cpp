@@ -188,6 +188,37 @@ void collectives_that_differ_are_named_on_every_rank(Communicator& world, Argume
       "allgather(blocks of float32, layout *)", "allgather(4 float32)", "allgather", "allgather");
 }
 
+// What counts say of each vector, and not of all together.
+void lists_that_differ_are_named_on_every_rank(Communicator& world, Arguments) {
+  std::vector<float> floats(50'000);
+  const auto reduce = [&](const std::vector<std::size_t>& counts, Reduction reduction = sum) {
+    return [&floats, counts, reduction](Communicator& group) {
+      std::vector<std::span<float>> vectors;
+      std::size_t begin = 0;
+      for (const std::size_t count : counts) {
+        vectors.push_back(std::span{floats}.subspan(begin, count));
+        begin += count;
+      }
+      group.allreduce_each(vectors, reduction);
+    };
+  };
+  const std::string name = "allreduce_each";
+  const std::string eight = "allreduce_each(8 float32, sum, layout *)";
+  differ(world, reduce({3, 5}), reduce({4, 4}), eight, eight, name, name);
+  differ(world, reduce({3, 5}), reduce({8}), eight, eight, name, name);
+  differ(world, reduce({20'000, 8}), reduce({20'000}),
+         "allreduce_each(20008 float32, sum, layout *)",
+         "allreduce_each(20000 float32, sum, layout *)", name, name);
+  differ(world, reduce({4, 4}), reduce({4, 4}, max), eight,
+         "allreduce_each(8 float32, max, layout *)", name, name);
+  differ(
+      world, reduce({4}), [&](Communicator& group) { group.allreduce(std::span{floats}, sum); },
+      "allreduce_each(4 float32, sum, layout *)", "allreduce(50000 float32, sum)", name,
+      "allreduce");
+  differ(world, reduce({8}), reduce({}), "allreduce_each(8 float32, sum, layout *)",
+         "allreduce_each(, layout *)", name, name, Told::later_perhaps);
+}
+
 // A gather that has ended without what it did not wait for leaves the error to the barrier.
 template <class Calls>
 void expect_of_gather_or_barrier(Expected told, Calls&& calls) {
@@ -304,6 +335,8 @@ std::vector<Scenario> differing_call_scenarios() {
                calls_that_differ_are_named_on_every_rank),
       in_world("collectives_that_differ_are_named_on_every_rank",
                collectives_that_differ_are_named_on_every_rank),
+      in_world("lists_that_differ_are_named_on_every_rank",
+               lists_that_differ_are_named_on_every_rank),
       in_world("roots_that_differ_where_both_ranks_wait", roots_that_differ_where_both_ranks_wait),
       in_world("blocks_whose_ends_disagree", blocks_whose_ends_disagree),
       in_world("blocks_that_nobody_awaits", blocks_that_nobody_awaits),

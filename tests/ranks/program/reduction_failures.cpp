@@ -50,6 +50,16 @@ void a_reduction_that_throws(Communicator& world, Arguments) {
   throws_in(world, "allreduce_async", [&](Communicator& broken, const auto& add) {
     broken.allreduce_async(data, out, commutative(add)).wait();
   });
+  // Others may be in those behind it, or have ended it already.
+  std::vector<std::vector<std::int64_t>> vectors{std::vector<std::int64_t>(20'000, 1),
+                                                 std::vector<std::int64_t>(3, 1),
+                                                 std::vector<std::int64_t>(30'000, 1)};
+  throws_in(world, "allreduce_each", [&](Communicator& broken, const auto& add) {
+    broken.allreduce_each(vectors, ordered(add));
+  });
+  throws_in(world, "allreduce_each_async", [&](Communicator& broken, const auto& add) {
+    broken.allreduce_each_async(vectors, commutative(add)).wait();
+  });
   throws_in(world, "reduce", [&](Communicator& broken, const auto& add) {
     broken.reduce(data, out, commutative(add), thrower,
                   {.algorithm = "knomial"});  // it reduces at the root

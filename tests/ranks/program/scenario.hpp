@@ -117,6 +117,7 @@ std::vector<Scenario> request_scenarios();
 std::vector<Scenario> fork_scenarios();
 std::vector<Scenario> type_scenarios();
 std::vector<Scenario> value_scenarios();
+std::vector<Scenario> vector_scenarios();
 std::vector<Scenario> block_scenarios();
 std::vector<Scenario> matched_scenarios();
 std::vector<Scenario> own_memory_scenarios();

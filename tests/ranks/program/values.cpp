@@ -229,63 +229,16 @@ void nobody_is_a_partner(Communicator& world, Arguments) {
                 "destination -3 is not a rank of this communicator", "ranks here are 0 to *"});
 }
 
-// Short and long, and empty ones, as vectors and as spans.
-void several_vectors_are_reduced_in_one_call(Communicator& world, Arguments) {
-  const std::vector<std::size_t> counts{3, 0, 20'000, 1, 8'191, 8'192, 500};
-  std::vector<std::vector<std::int64_t>> vectors;
-  vectors.reserve(counts.size());
-  for (const std::size_t count : counts) vectors.push_back(addends(world.rank(), count));
-  world.allreduce_each(vectors, sum);
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    check_equal(vectors[i].size(), counts[i]);
-    check_sum(vectors[i], world.size());
-  }
-  std::array<double, 2> two{1, 2};
-  std::vector<double> three{3, 4, 5};
-  const std::vector<std::span<double>> views{two, three};
-  world.allreduce_each(views, [](double a, double b) { return std::max(a, b); });
-  check(two == std::array<double, 2>{1, 2} && three == std::vector<double>{3, 4, 5}, "maxima");
-  world.allreduce_each(std::vector<std::span<double>>{}, sum);
-  const auto refused = [](auto&& call, const std::string& cause, const std::string& hint) {
-    expect_error(call, {ErrorCode::bad_argument, no_peer, "allreduce_each", cause, hint});
-  };
-  refused([&] { world.allreduce_each(views, bit_and); },
-          "a bitwise reduction of a floating type has no meaning",
-          "bit_and, bit_or and bit_xor take integers");
-  refused(
-      [&] {
-        world.allreduce_each(std::vector{views[1], std::span{three}.last(1), views[0]}, sum);
-      },
-      "vectors 0 and 1 overlap", "give vectors that have no element in common");
-  refused(
-      [&] {
-        const std::vector<AnyElements> two_types{{two.data(), 2, ElementType::float64},
-                                                 {three.data(), 2, ElementType::float32}};
-        world.allreduce_each(two_types, sum);
-      },
-      "the elements of vector 1 have another type than those of vector 0",
-      "give those of each type to a call of its own");
-  refused(
-      [&] {
-        world.allreduce_each(std::vector{AnyElements{nullptr, 2, ElementType::float64}}, sum);
-      },
-      "null with a count of 2", "a range without memory has a count of 0");
-  check(two == std::array<double, 2>{1, 2} && three == std::vector<double>{3, 4, 5}, "untouched");
-  world.barrier();
-}
-
 }  // namespace
 
 std::vector<Scenario> value_scenarios() {
-  return {
-      in_world("single_elements_go_and_results_are_returned",
-               single_elements_go_and_results_are_returned),
-      in_world("functions_of_two_elements_reduce", functions_of_two_elements_reduce),
-      in_world("complex_numbers_and_their_like_are_reduced_by_name",
-               complex_numbers_and_their_like_are_reduced_by_name),
-      in_world("reductions_of_one_rank_alone", reductions_of_one_rank_alone),
-      in_world("nobody_is_a_partner", nobody_is_a_partner),
-      in_world("several_vectors_are_reduced_in_one_call", several_vectors_are_reduced_in_one_call)};
+  return {in_world("single_elements_go_and_results_are_returned",
+                   single_elements_go_and_results_are_returned),
+          in_world("functions_of_two_elements_reduce", functions_of_two_elements_reduce),
+          in_world("complex_numbers_and_their_like_are_reduced_by_name",
+                   complex_numbers_and_their_like_are_reduced_by_name),
+          in_world("reductions_of_one_rank_alone", reductions_of_one_rank_alone),
+          in_world("nobody_is_a_partner", nobody_is_a_partner)};
 }
 
 }  // namespace qpmesh::ranks
