@@ -213,6 +213,8 @@ QPMESH_API int qpmesh_on_end(qpmesh_request* request, void (*function)(void* con
 QPMESH_API int qpmesh_detach(qpmesh_request* request);
 // Of a prepared one: begins it. It must have ended, if it was started before.
 QPMESH_API int qpmesh_start(qpmesh_request* request);
+// All of a list, in order, to the first error; those before it are started.
+QPMESH_API int qpmesh_start_all(qpmesh_request* const* requests, size_t count);
 QPMESH_API int qpmesh_request_free(qpmesh_request* request);
 
 // ---- point to point ----

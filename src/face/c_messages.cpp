@@ -106,6 +106,13 @@ AnyMessage an_exchange(const AnyMessage& sent, const AnyMessage& received) {
           received.received,          received.from, {sent.tags.sent, received.tags.received}};
 }
 
+void start(qpmesh_request& request) {
+  if (!request.prepared)
+    bad_argument("start", "set prepared in the qpmesh_call of its _async",
+                 "the request is not prepared: it was started when it was made");
+  request.prepared->start();
+}
+
 }  // namespace
 
 void* qpmesh_request::operator new(std::size_t bytes) { return free_handles.take(bytes); }
@@ -200,12 +207,14 @@ int qpmesh_detach(qpmesh_request* request) {
 }
 
 int qpmesh_start(qpmesh_request* request) {
-  return guarded("start", [&] {
-    auto& own = required(request, "request", "start");
-    if (!own.prepared)
-      bad_argument("start", "set prepared in the qpmesh_call of its _async",
-                   "the request is not prepared: it was started when it was made");
-    own.prepared->start();
+  return guarded("start", [&] { start(required(request, "request", "start")); });
+}
+
+int qpmesh_start_all(qpmesh_request* const* requests, size_t count) {
+  return guarded("start_all", [&] {
+    if (count > 0) required(requests, "requests", "start_all");
+    for (qpmesh_request* const request : std::span{requests, count})
+      if (request != nullptr) start(*request);
   });
 }
 

@@ -554,7 +554,7 @@ static void test_reductions(qpmesh_communicator* world, int rank, int size) {
 
 static void test_prepared(qpmesh_communicator* world, int rank, int size) {
   int64_t value = 0;
-  int step, done = 0;
+  int step, i, done = 0;
   size_t index = 9;
   qpmesh_call prepared = no_call;
   qpmesh_request *sum = NULL, *request = NULL;
@@ -587,6 +587,26 @@ static void test_prepared(qpmesh_communicator* world, int rank, int size) {
   EXPECT_OK(qpmesh_request_free(request));
   /* Of a communicator that has said goodbye. */
   EXPECT_OK(qpmesh_duplicate(world, NULL, &group));
+  {
+    /* In order; null is passed over, and what comes behind one that is not prepared is not started.
+     */
+    qpmesh_request *list[3] = {NULL, NULL, NULL}, *other = NULL;
+    EXPECT_OK(qpmesh_start_all(NULL, 0));
+    EXPECT_BAD(qpmesh_start_all(NULL, 1),
+               "start_all: requests is null [hint: give what the call works on, and an address for "
+               "what it makes]");
+    EXPECT_OK(qpmesh_barrier_async(world, &prepared, &list[0]));
+    EXPECT_OK(qpmesh_barrier_async(world, &prepared, &list[2]));
+    EXPECT_OK(qpmesh_start_all(list, 3));
+    EXPECT_OK(qpmesh_wait_all(list, 3));
+    EXPECT_OK(qpmesh_barrier_async(world, NULL, &other));
+    list[1] = other;
+    EXPECT(qpmesh_start_all(list, 3) == QPMESH_BAD_ARGUMENT);
+    EXPECT_OK(qpmesh_wait_all(list, 3));
+    EXPECT_OK(qpmesh_start(list[2]));
+    EXPECT_OK(qpmesh_wait(list[2], NULL));
+    for (i = 0; i < 3; ++i) EXPECT_OK(qpmesh_request_free(list[i]));
+  }
   EXPECT_OK(qpmesh_barrier_async(group, &prepared, &request));
   EXPECT_OK(qpmesh_finalize(group));
   EXPECT(qpmesh_start(request) == QPMESH_BAD_ARGUMENT);
