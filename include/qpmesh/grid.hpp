@@ -1,9 +1,7 @@
 // The ranks of a communicator as points of a grid: who is whose neighbour.
 #pragma once
 
-#include <cstddef>
-#include <ranges>
-#include <span>
+#include <string_view>
 #include <vector>
 
 #include "qpmesh/communicator.hpp"
@@ -44,36 +42,46 @@ class QPMESH_API Grid {
   // both belongs to the one before this rank along dimension d, block 2 d + 1 to the one behind it.
   // What comes from beyond a border stays as it is. All ranks call it on communicators of one
   // group, whose messages with tags 0 to 2 * dimensions - 1 are its own until it returns.
-  // Error{bad_argument}: in and out do not have equally many elements, or not so many blocks.
+  // Error{bad_argument}: in and out do not have equally many elements, or not so many blocks, or
+  // have some in common; a communicator of another size, or where this rank has another number.
   template <Source S, Target T>
     requires SameElements<S, T>
   void exchange(Communicator& ranks, const S& in, T&& out, const CallOptions& options = {}) const {
-    std::vector<Request> requests = exchange_async(ranks, in, out, options);
-    wait_all(requests);
+    exchange_elements(ranks, detail::const_elements(in), detail::elements(out), options);
   }
-  template <Source S, Target T>
+  // One request for each block that goes, in their order.
+  template <LastingSource S, Target T>
     requires SameElements<S, T>
-  std::vector<Request> exchange_async(Communicator& ranks, const S& in, T&& out,
+  std::vector<Request> exchange_async(Communicator& ranks, S&& in, T&& out,
                                       const CallOptions& options = {}) const {
-    const std::span sent{std::ranges::data(in), std::ranges::size(in)};
-    const std::span received{std::ranges::data(out), std::ranges::size(out)};
-    const std::size_t count = block_of(sent.size(), received.size());
-    std::vector<Request> requests;
-    for (int d = 0; d < static_cast<int>(lengths_.size()); ++d) {
-      const auto [before, behind] = shift(d);
-      const auto first = 2 * static_cast<std::size_t>(d) * count;
-      requests.push_back(ranks.sendrecv_async(sent.subspan(first, count), before,
-                                              received.subspan(first + count, count), behind, 2 * d,
-                                              options));
-      requests.push_back(ranks.sendrecv_async(sent.subspan(first + count, count), behind,
-                                              received.subspan(first, count), before, 2 * d + 1,
-                                              options));
-    }
-    return requests;
+    return exchange_elements_async(ranks, detail::const_elements(in), detail::elements(out),
+                                   options);
+  }
+  // The same, for start_all() and wait_all().
+  template <LastingSource S, Target T>
+    requires SameElements<S, T>
+  std::vector<Prepared> prepare_exchange(const Communicator& ranks, S&& in, T&& out,
+                                         const CallOptions& options = {}) const {
+    return prepare_exchange_elements(ranks, detail::const_elements(in), detail::elements(out),
+                                     options);
   }
 
  private:
-  std::size_t block_of(std::size_t sent, std::size_t received) const;
+  friend struct detail::Access;
+
+  void exchange_elements(Communicator& ranks, const detail::ConstElements& in,
+                         const detail::Elements& out, const CallOptions& options) const;
+  std::vector<Request> exchange_elements_async(Communicator& ranks, const detail::ConstElements& in,
+                                               const detail::Elements& out,
+                                               const CallOptions& options) const;
+  std::vector<Prepared> prepare_exchange_elements(const Communicator& ranks,
+                                                  const detail::ConstElements& in,
+                                                  const detail::Elements& out,
+                                                  const CallOptions& options) const;
+  std::vector<detail::AnyMessage> messages_of(const Communicator& ranks,
+                                              const detail::ConstElements& in,
+                                              const detail::Elements& out,
+                                              std::string_view operation) const;
   void check_dimension(int dimension, const char* operation) const;
 
   int rank_;

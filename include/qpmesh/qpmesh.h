@@ -461,6 +461,43 @@ QPMESH_API int qpmesh_self(qpmesh_communicator* world, qpmesh_communicator** gro
 QPMESH_API int qpmesh_ranks_in(const qpmesh_communicator* world, const qpmesh_communicator* other,
                                int* ranks);
 
+// ---- grids: the ranks of a communicator as points, and who is whose neighbour ----
+
+// The last coordinate runs fastest: rank 1 is at (0, ..., 0, 1). A value: it sends nothing, and
+// lives as long as it is wanted, whatever becomes of the communicator.
+typedef struct qpmesh_grid qpmesh_grid;
+
+// lengths: of each dimension; their product is the number of ranks, and one of them may be 0: what
+// the others leave. periodic: of each dimension, 1 where its ends are neighbours, or else 0; null:
+// they are nowhere.
+QPMESH_API int qpmesh_grid_make(const qpmesh_communicator* world, const int* lengths,
+                                const int* periodic, int dimensions, qpmesh_grid** grid);
+QPMESH_API int qpmesh_grid_free(qpmesh_grid* grid);
+// Lengths as equal as they can be, whose product is the number of ranks; the longest comes first.
+QPMESH_API int qpmesh_grid_lengths(int ranks, int dimensions, int* lengths);
+// Of each dimension, as it was made. Either may be null.
+QPMESH_API int qpmesh_grid_shape(const qpmesh_grid* grid, int* lengths, int* periodic);
+// Where the rank is, in each dimension.
+QPMESH_API int qpmesh_grid_coordinates(const qpmesh_grid* grid, int rank, int* coordinates);
+// Who is there. Beyond the end of a periodic dimension it goes on at the other; of another one it
+// is QPMESH_NO_RANK.
+QPMESH_API int qpmesh_grid_rank_at(const qpmesh_grid* grid, const int* coordinates, int* rank);
+// Who is so many steps before this rank along the dimension, and behind it; or QPMESH_NO_RANK. When
+// everybody passes on to the next one, that comes from *before and goes to *behind.
+QPMESH_API int qpmesh_grid_shift(const qpmesh_grid* grid, int dimension, int steps, int* before,
+                                 int* behind);
+// in and out have two blocks of count elements for each dimension d: block 2 d goes to, and comes
+// from, the rank before this one, block 2 d + 1 the one behind it. What comes from beyond a border
+// stays as it is. All ranks call it on communicators of one group, whose messages with tags 0 to
+// 2 * dimensions - 1 are its own until it has ended. Never in place.
+QPMESH_API int qpmesh_grid_exchange(const qpmesh_grid* grid, qpmesh_communicator* world,
+                                    const void* in, void* out, size_t count, qpmesh_type type,
+                                    const qpmesh_call* call);
+// requests: 2 * dimensions of them, one for each block that goes.
+QPMESH_API int qpmesh_grid_exchange_async(const qpmesh_grid* grid, qpmesh_communicator* world,
+                                          const void* in, void* out, size_t count, qpmesh_type type,
+                                          const qpmesh_call* call, qpmesh_request** requests);
+
 #ifdef __cplusplus
 }
 #endif

@@ -7,8 +7,10 @@
 #include <memory>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "qpmesh/communicator.hpp"
+#include "qpmesh/grid.hpp"
 
 namespace qpmesh::detail {
 
@@ -69,6 +71,15 @@ struct Access {
   }
   static Prepared prepare(const Communicator& world, const auto& what, const CallOptions& options) {
     return world.prepare(what, options);
+  }
+  static void exchange(const Grid& grid, Communicator& world, const ConstElements& in,
+                       const Elements& out, const CallOptions& options) {
+    grid.exchange_elements(world, in, out, options);
+  }
+  static std::vector<AnyMessage> messages_of(const Grid& grid, const Communicator& world,
+                                             const ConstElements& in, const Elements& out,
+                                             std::string_view operation) {
+    return grid.messages_of(world, in, out, operation);
   }
   static Status receive(Message& message, const Elements& data, const CallOptions& options) {
     return message.receive_elements(data, options);

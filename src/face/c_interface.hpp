@@ -132,13 +132,18 @@ inline detail::Elements target(void* data, std::size_t count, AnElement element)
 // A started or prepared request of the caller's. Its memory comes first: nothing is in flight when
 // there is none.
 template <class What>
-void start(qpmesh_communicator& world, const What& what, const Asked& asked,
-           qpmesh_request*& request) {
+std::unique_ptr<qpmesh_request> begun(qpmesh_communicator& world, const What& what,
+                                      const Asked& asked) {
   auto own = std::make_unique<qpmesh_request>();
   if (asked.prepared)
     own->prepared.emplace(Access::prepare(world.communicator, what, asked.options));
   else own->started = Access::start(world.communicator, what, asked.options);
-  request = own.release();
+  return own;
+}
+template <class What>
+void start(qpmesh_communicator& world, const What& what, const Asked& asked,
+           qpmesh_request*& request) {
+  request = begun(world, what, asked).release();
 }
 
 }  // namespace qpmesh::face

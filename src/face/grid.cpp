@@ -5,14 +5,17 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "calls/argument_checks.hpp"
+#include "face/access.hpp"
 
 namespace qpmesh {
 namespace {
 
 using calls::bad_argument;
+using detail::Access;
 
 std::size_t at(int index) noexcept { return static_cast<std::size_t>(index); }
 
@@ -108,13 +111,75 @@ Neighbours Grid::shift(int dimension, int steps) const {
   return {.from = from, .to = rank_at(there)};
 }
 
-std::size_t Grid::block_of(std::size_t sent, std::size_t received) const {
-  const std::size_t blocks = 2 * lengths_.size();
-  if (sent != received || sent % blocks != 0) {
-    bad_argument("exchange", "a block for each of two neighbours of each dimension",
-                 "{} elements to {} neighbours, and {} from them", sent, blocks, received);
+// ---- the exchange ----
+
+std::vector<detail::AnyMessage> Grid::messages_of(const Communicator& ranks,
+                                                  const detail::ConstElements& in,
+                                                  const detail::Elements& out,
+                                                  std::string_view operation) const {
+  detail::held(Access::state(ranks), operation);
+  if (ranks.size() != size_ || ranks.rank() != rank_) {
+    bad_argument(operation, "exchange over the communicator of the grid, or another of its ranks",
+                 "rank {} of {} is rank {} of {} in the grid", ranks.rank(), ranks.size(), rank_,
+                 size_);
   }
-  return sent / blocks;
+  calls::check_types(in, out, operation);
+  calls::check_disjoint(in, out, operation);
+  const std::size_t blocks = 2 * lengths_.size();
+  if (in.element_count != out.element_count || in.element_count % blocks != 0) {
+    bad_argument(operation, "a block for each of two neighbours of each dimension",
+                 "{} elements to {} neighbours, and {} from them", in.element_count, blocks,
+                 out.element_count);
+  }
+  const std::size_t count = in.element_count / blocks;
+  const auto block_of = [&](auto range, int block) {
+    using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(range.data)>>,
+                                    const std::byte, std::byte>;
+    range.data = static_cast<Byte*>(range.data) + at(block) * count * range.element_bytes;
+    range.element_count = count;
+    return range;
+  };
+  std::vector<detail::AnyMessage> messages;
+  messages.reserve(blocks);
+  for (int dimension = 0; at(dimension) < lengths_.size(); ++dimension) {
+    const auto [before, behind] = shift(dimension);
+    const int first = 2 * dimension;
+    const auto add = [&](int sent, int to, int received, int from) {
+      messages.emplace_back(detail::AnyMessage::Kind::sendrecv, block_of(in, sent), to,
+                            block_of(out, received), from, Tags{sent});
+    };
+    add(first, before, first + 1, behind);
+    add(first + 1, behind, first, before);
+  }
+  return messages;
+}
+
+void Grid::exchange_elements(Communicator& ranks, const detail::ConstElements& in,
+                             const detail::Elements& out, const CallOptions& options) const {
+  std::vector<Request> requests;
+  for (const detail::AnyMessage& message : messages_of(ranks, in, out, "exchange"))
+    requests.push_back(Access::start(ranks, message, options));
+  wait_all(requests);
+}
+
+std::vector<Request> Grid::exchange_elements_async(Communicator& ranks,
+                                                   const detail::ConstElements& in,
+                                                   const detail::Elements& out,
+                                                   const CallOptions& options) const {
+  std::vector<Request> requests;
+  for (const detail::AnyMessage& message : messages_of(ranks, in, out, "exchange_async"))
+    requests.push_back(Access::start(ranks, message, options));
+  return requests;
+}
+
+std::vector<Prepared> Grid::prepare_exchange_elements(const Communicator& ranks,
+                                                      const detail::ConstElements& in,
+                                                      const detail::Elements& out,
+                                                      const CallOptions& options) const {
+  std::vector<Prepared> prepared;
+  for (const detail::AnyMessage& message : messages_of(ranks, in, out, "prepare_exchange"))
+    prepared.push_back(Access::prepare(ranks, message, options));
+  return prepared;
 }
 
 std::vector<int> grid_lengths(int ranks, int dimensions) {

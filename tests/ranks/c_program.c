@@ -729,6 +729,115 @@ static void test_groups(qpmesh_communicator* world, int rank, int size) {
   EXPECT_OK(qpmesh_barrier(world, NULL));
 }
 
+/* Of a grid of two dimensions, whose first one is periodic: what comes says who sent it, and as
+   which block. */
+static void check_exchanged(const qpmesh_grid* grid, const int32_t* got, int round) {
+  int d, before = -9, behind = -9;
+  for (d = 0; d < 2; ++d) {
+    EXPECT_OK(qpmesh_grid_shift(grid, d, 1, &before, &behind));
+    EXPECT(got[2 * d] == (before == QPMESH_NO_RANK ? -1 : before * 100 + (2 * d + 1) * 10 + round));
+    EXPECT(got[2 * d + 1] == (behind == QPMESH_NO_RANK ? -1 : behind * 100 + 2 * d * 10 + round));
+  }
+}
+
+static void test_grids(qpmesh_communicator* world, int rank, int size) {
+  const int open_ends[2] = {1, 0};
+  int lengths[3] = {9, 9, 9}, periodic[2] = {9, 9}, coordinates[2] = {9, 9};
+  int r, i, round, product, found = -9, before = -9, behind = -9;
+  int32_t in[4], out[4];
+  qpmesh_grid* grid = NULL;
+  qpmesh_request* requests[4] = {NULL, NULL, NULL, NULL};
+  qpmesh_call prepared = no_call;
+  prepared.prepared = 1;
+
+  EXPECT_OK(qpmesh_grid_lengths(12, 2, lengths));
+  EXPECT(lengths[0] == 4 && lengths[1] == 3 && lengths[2] == 9);
+  EXPECT_OK(qpmesh_grid_lengths(size, 3, lengths));
+  EXPECT(lengths[0] * lengths[1] * lengths[2] == size && lengths[0] >= lengths[2]);
+  EXPECT_OK(qpmesh_grid_lengths(size, 2, lengths));
+  product = lengths[1];
+  lengths[0] = 0; /* what the other leaves */
+  EXPECT_OK(qpmesh_grid_make(world, lengths, open_ends, 2, &grid));
+  EXPECT_OK(qpmesh_grid_shape(grid, NULL, NULL));
+  EXPECT_OK(qpmesh_grid_shape(grid, lengths, periodic));
+  EXPECT(lengths[0] * lengths[1] == size && lengths[1] == product);
+  EXPECT(periodic[0] == 1 && periodic[1] == 0);
+  for (r = 0; r < size; ++r) {
+    EXPECT_OK(qpmesh_grid_coordinates(grid, r, coordinates));
+    EXPECT(coordinates[0] * lengths[1] + coordinates[1] == r);
+    coordinates[0] += lengths[0];
+    EXPECT_OK(qpmesh_grid_rank_at(grid, coordinates, &found));
+    EXPECT(found == r);
+    coordinates[1] = lengths[1];
+    EXPECT_OK(qpmesh_grid_rank_at(grid, coordinates, &found));
+    EXPECT(found == QPMESH_NO_RANK);
+  }
+
+  for (round = 0; round < 6; ++round) {
+    for (i = 0; i < 4; ++i) in[i] = rank * 100 + i * 10 + round, out[i] = -1;
+    if (round % 2 == 0) {
+      EXPECT_OK(qpmesh_grid_exchange(grid, world, in, out, 1, QPMESH_INT32, NULL));
+    } else {
+      EXPECT_OK(qpmesh_grid_exchange_async(grid, world, in, out, 1, QPMESH_INT32, NULL, requests));
+      EXPECT_OK(qpmesh_wait_all(requests, 4));
+      for (i = 0; i < 4; ++i) EXPECT_OK(qpmesh_request_free(requests[i]));
+    }
+    check_exchanged(grid, out, round);
+  }
+  EXPECT_OK(qpmesh_grid_exchange_async(grid, world, in, out, 1, QPMESH_INT32, &prepared, requests));
+  for (round = 0; round < 5; ++round) {
+    for (i = 0; i < 4; ++i) in[i] = rank * 100 + i * 10 + round, out[i] = -1;
+    EXPECT_OK(qpmesh_start_all(requests, 4));
+    EXPECT_OK(qpmesh_wait_all(requests, 4));
+    check_exchanged(grid, out, round);
+  }
+  for (i = 0; i < 4; ++i) EXPECT_OK(qpmesh_request_free(requests[i]));
+
+  EXPECT_BAD(qpmesh_grid_shift(grid, 2, 1, &before, &behind),
+             "shift: dimension 2 of 2 [hint: dimensions are counted from 0]");
+  EXPECT_BAD(qpmesh_grid_shift(grid, 0, 1, NULL, &behind),
+             "shift: before is null [hint: give what the call works on, and an address for what it "
+             "makes]");
+  EXPECT_BAD(qpmesh_grid_shift(NULL, 0, 1, &before, &behind),
+             "shift: grid is null [hint: qpmesh_grid_make makes it]");
+  EXPECT(qpmesh_grid_coordinates(grid, size, coordinates) == QPMESH_BAD_ARGUMENT);
+  EXPECT(qpmesh_last_error()->peer == size);
+  EXPECT(qpmesh_grid_coordinates(grid, 0, NULL) == QPMESH_BAD_ARGUMENT);
+  EXPECT(qpmesh_grid_rank_at(grid, coordinates, NULL) == QPMESH_BAD_ARGUMENT);
+  EXPECT(qpmesh_grid_shape(NULL, lengths, periodic) == QPMESH_BAD_ARGUMENT);
+  EXPECT_BAD(qpmesh_grid_exchange(grid, world, in, in, 1, QPMESH_INT32, NULL),
+             "exchange: the 16 bytes to send and the 16 bytes to receive into overlap [hint: send "
+             "from one range and receive into another]");
+  EXPECT(qpmesh_grid_exchange(grid, world, in, out, (size_t)-1, QPMESH_INT32, NULL) ==
+         QPMESH_BAD_ARGUMENT);
+  EXPECT(qpmesh_grid_exchange(grid, NULL, in, out, 1, QPMESH_INT32, NULL) == QPMESH_BAD_ARGUMENT);
+  EXPECT_BAD(qpmesh_grid_exchange(grid, world, in, out, 1, QPMESH_INT32, &prepared),
+             "exchange: a call that is prepared, and would wait [hint: prepare a call that ends in "
+             "_async]");
+  EXPECT_BAD(
+      qpmesh_grid_exchange_async(grid, world, in, out, 1, QPMESH_INT32, NULL, NULL),
+      "exchange_async: requests is null [hint: give what the call works on, and an address for "
+      "what it makes]");
+  requests[0] = NULL;
+  EXPECT(qpmesh_grid_exchange_async(grid, world, in, NULL, 1, QPMESH_INT32, NULL, requests) ==
+         QPMESH_BAD_ARGUMENT);
+  EXPECT(requests[0] == NULL);
+  EXPECT_OK(qpmesh_grid_free(grid));
+  EXPECT_OK(qpmesh_grid_free(NULL));
+  grid = NULL;
+  lengths[0] = size + 1;
+  EXPECT(qpmesh_grid_make(world, lengths, NULL, 1, &grid) == QPMESH_BAD_ARGUMENT);
+  EXPECT_BAD(qpmesh_grid_make(world, lengths, NULL, -1, &grid),
+             "grid: a grid of no dimensions [hint: lengths are 1 or more, and their product is the "
+             "number of ranks; one may be 0: what the others leave]");
+  EXPECT(qpmesh_grid_make(world, NULL, NULL, 1, &grid) == QPMESH_BAD_ARGUMENT);
+  EXPECT(qpmesh_grid_make(NULL, lengths, NULL, 1, &grid) == QPMESH_BAD_ARGUMENT);
+  EXPECT(qpmesh_grid_make(world, lengths, NULL, 1, NULL) == QPMESH_BAD_ARGUMENT);
+  EXPECT(grid == NULL);
+  EXPECT(qpmesh_grid_lengths(0, 1, lengths) == QPMESH_BAD_ARGUMENT);
+  EXPECT(qpmesh_grid_lengths(1, 1, NULL) == QPMESH_BAD_ARGUMENT);
+}
+
 static void test_explain(qpmesh_communicator* world) {
   qpmesh_candidate candidates[64];
   size_t count = 0, i, chosen = 0;
@@ -883,6 +992,7 @@ int main(void) {
     test_detached(world, rank, size);
     test_memory(world, rank, size);
     test_groups(world, rank, size);
+    test_grids(world, rank, size);
     test_explain(world);
     test_bootstrap(world, rank, size);
     test_errors(world, size);

@@ -135,6 +135,7 @@ INSTANTIATE_TEST_SUITE_P(grids, Scenarios,
                          testing::Values(Case{"every_grid_agrees_with_its_coordinates",
                                               {1, 2, 4, 6, 8}},
                                          Case{"neighbours_of_a_grid_exchange_blocks", {1, 2, 4, 6}},
+                                         Case{"exchanges_that_cannot_be_are_refused", {1, 2, 3}},
                                          Case{"grids_that_cannot_be_are_refused", {1, 3}}),
                          name_of);
 

@@ -1,6 +1,7 @@
 // Ranks as points of a grid.
+#include <algorithm>
 #include <limits>
-#include <map>
+#include <utility>
 
 #include "program/scenario.hpp"
 
@@ -62,17 +63,34 @@ void every_grid_agrees_with_its_coordinates(Communicator& world, Arguments) {
   check(grid_lengths(64, 3) == std::vector<int>{4, 4, 4}, "64 = 4 x 4 x 4");
 }
 
-// What comes names who sent it and by which of its sides.
+// What comes names who sent it and by which of its sides; in each form, and of elements whose type
+// is known when the program runs.
 void neighbours_of_a_grid_exchange_blocks(Communicator& world, Arguments) {
   constexpr std::size_t count = 700;
+  Communicator other = world.duplicate();
   for (const bool periodic : {false, true}) {
     const Grid grid{world, grid_lengths(world.size(), 2), {periodic, periodic}};
-    for (int round = 0; round < 10; ++round) {
-      std::vector<int> in(4 * count);
+    std::vector<int> in(4 * count);
+    std::vector<int> out(in.size());
+    std::vector<Prepared> prepared = grid.prepare_exchange(other, in, out);
+    check_equal(prepared.size(), std::size_t{4});
+    for (int round = 0; round < 12; ++round) {
       for (std::size_t i = 0; i < in.size(); ++i)
         in[i] = world.rank() * 1000 + static_cast<int>(i / count) * 100 + round;
-      std::vector<int> out(in.size(), -1);
-      grid.exchange(world, in, out);
+      std::ranges::fill(out, -1);
+      if (round % 4 == 0) {
+        grid.exchange(world, in, out);
+      } else if (round % 4 == 1) {
+        std::vector<Request> requests = grid.exchange_async(world, in, out);
+        check_equal(requests.size(), std::size_t{4});
+        wait_all(requests);
+      } else if (round % 4 == 2) {
+        start_all(prepared);
+        wait_all(prepared);
+      } else {
+        grid.exchange(other, AnyConstElements{in.data(), in.size(), ElementType::int32},
+                      AnyElements{out.data(), out.size(), ElementType::int32});
+      }
       for (int d = 0; d < 2; ++d) {
         const auto [before, behind] = grid.shift(d);
         const auto first = static_cast<std::size_t>(2 * d) * count;
@@ -86,6 +104,53 @@ void neighbours_of_a_grid_exchange_blocks(Communicator& world, Arguments) {
       }
     }
   }
+}
+
+// Nothing of it has begun: the exchange behind it is as if it had not been.
+void exchanges_that_cannot_be_are_refused(Communicator& world, Arguments) {
+  constexpr ErrorCode bad = ErrorCode::bad_argument;
+  const Grid grid{world, {0}, {true}};
+  std::vector<int> in{world.rank(), world.rank()};
+  std::vector<int> out(2);
+  std::vector<int> three(3);
+  const auto refused = [&](Communicator& over, auto&& sent, auto&& received,
+                           const std::string& cause, const std::string& hint) {
+    expect_error([&] { grid.exchange(over, sent, received); },
+                 {bad, no_peer, "exchange", cause, hint});
+    expect_error([&] { (void)grid.exchange_async(over, sent, received); },
+                 {bad, no_peer, "exchange_async", cause, hint});
+    expect_error([&] { (void)grid.prepare_exchange(over, sent, received); },
+                 {bad, no_peer, "prepare_exchange", cause, hint});
+  };
+  const std::string two_each = "a block for each of two neighbours of each dimension";
+  refused(world, three, three, "*", "*");
+  refused(world, in, three, "2 elements to 2 neighbours, and 3 from them", two_each);
+  refused(world, std::span{three}.first(1), out, "1 elements to 2 neighbours, and 2 from them",
+          two_each);
+  refused(world, std::span{three}.first(2), std::span{three}.last(2),
+          "the 8 bytes to send and the 8 bytes to receive into overlap",
+          "send from one range and receive into another");
+  refused(world, std::span<int>{static_cast<int*>(nullptr), 2}, out, "null with a count of 2",
+          "a range without memory has a count of 0");
+  refused(world, AnyConstElements{in.data(), 2, ElementType::int32},
+          AnyElements{out.data(), 2, ElementType::float32},
+          "in has elements of 4 bytes, out has others, of 4 bytes",
+          "give in and out elements of one type");
+  Communicator alone = world.self();
+  if (world.size() > 1) {
+    refused(alone, in, out,
+            "rank 0 of 1 is rank " + std::to_string(world.rank()) + " of " +
+                std::to_string(world.size()) + " in the grid",
+            "exchange over the communicator of the grid, or another of its ranks");
+  }
+  const Communicator kept = std::move(alone);
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tried
+  refused(alone, in, out, "the object was moved from, and is empty", "use what it was moved to");
+  expect_error([&] { grid.exchange(world, in, out, {.timeout = 0ms}); },
+               {bad, no_peer, "sendrecv_async", "*", "*"});
+  grid.exchange(world, in, out);
+  const auto [before, behind] = grid.shift(0);
+  check(out == std::vector<int>{before, behind}, "who is beside this rank");
 }
 
 void grids_that_cannot_be_are_refused(Communicator& world, Arguments) {
@@ -122,10 +187,6 @@ void grids_that_cannot_be_are_refused(Communicator& world, Arguments) {
       },
       {bad, no_peer, "rank_at", "2 coordinates of 1 dimensions", "*"});
   expect_error([&] { (void)grid_lengths(0, 1); }, {bad, no_peer, "grid_lengths", "*", "*"});
-  std::vector<int> three(3);
-  std::vector<int> two(2);
-  expect_error([&] { grid.exchange(world, three, three); }, {bad, no_peer, "exchange", "*", "*"});
-  expect_error([&] { grid.exchange(world, two, three); }, {bad, no_peer, "exchange", "*", "*"});
   world.barrier();
 }
 
@@ -135,6 +196,7 @@ std::vector<Scenario> grid_scenarios() {
   return {
       in_world("every_grid_agrees_with_its_coordinates", every_grid_agrees_with_its_coordinates),
       in_world("neighbours_of_a_grid_exchange_blocks", neighbours_of_a_grid_exchange_blocks),
+      in_world("exchanges_that_cannot_be_are_refused", exchanges_that_cannot_be_are_refused),
       in_world("grids_that_cannot_be_are_refused", grids_that_cannot_be_are_refused)};
 }
 
