@@ -5,13 +5,6 @@
 #include <optional>
 
 namespace qpmesh_torch {
-namespace {
-
-// Of a coalesced call, tensors up to this length go together in one vector: two copies of it cost
-// less than a call.
-constexpr std::int64_t packed_bytes_max = 16 * 1024;
-
-}  // namespace
 
 // One operation from its arguments to its Work.
 class ProcessGroup::Launch {
@@ -141,42 +134,18 @@ ProcessGroup::Begun ProcessGroup::allreduce_coalesced(
     Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
   Launch launch{*this, c10d::OpType::ALLREDUCE_COALESCED, "allreduce_coalesced",
                 "qpmesh:all_reduce", options.timeout};
-  struct Part {
-    Reduction how;
-    void* data;
-    std::size_t count;
-  };
-  std::vector<Part> parts;
-  const auto add_part = [&](const at::Tensor& tensor, const c10d::ReduceOp* premultiplied) {
-    const Reduction how = reduction_of(options.reduceOp, tensor, launch.doing());
-    parts.push_back({how, source_and_target(launch.flight(), tensor, premultiplied),
-                     how.elements.count(tensor)});
-  };
-  Tensors packed;
-  std::int64_t packed_elements = 0;
+  Reduction how{.elements = {QPMESH_UINT8, 1}};
+  std::vector<void*> vectors;
+  std::vector<std::size_t> counts;
   for (const at::Tensor& tensor : tensors) {
     launch.require_one_type(tensors.front(), tensor);
-    reduction_of(options.reduceOp, tensor, launch.doing());
-    if (static_cast<std::int64_t>(tensor.nbytes()) > packed_bytes_max) continue;
-    packed.push_back(tensor);
-    packed_elements += tensor.numel();
+    how = reduction_of(options.reduceOp, tensor, launch.doing());
+    vectors.push_back(source_and_target(launch.flight(), tensor, &options.reduceOp));
+    counts.push_back(how.elements.count(tensor));
   }
-  for (const at::Tensor& tensor : tensors) {
-    if (static_cast<std::int64_t>(tensor.nbytes()) > packed_bytes_max)
-      add_part(tensor, &options.reduceOp);
-  }
-  if (packed.size() == 1) {
-    add_part(packed.front(), &options.reduceOp);
-  } else if (packed_elements > 0) {
-    const at::Tensor vector = pack(launch.flight(), packed, packed_elements, options.reduceOp);
-    add_part(vector, nullptr);
-  }
-  // All arguments were looked at: either all are begun, or none.
-  for (const Part& part : parts) {
-    launch.begun(qpmesh_allreduce_async(launch.communicator(), part.data, part.data, part.count,
-                                        part.how.elements.type, part.how.reduction,
-                                        launch.call(part.how.function), launch.request()));
-  }
+  launch.begun(qpmesh_allreduce_each_async(launch.communicator(), vectors.data(), counts.data(),
+                                           vectors.size(), how.elements.type, how.reduction,
+                                           launch.call(how.function), launch.request()));
   return launch.work(tensors);
 }
 
@@ -255,7 +224,7 @@ ProcessGroup::Begun ProcessGroup::allgather_coalesced(Lists& outputs, Tensors& i
     parts.push_back({inputs[i], source(launch.flight(), inputs[i]), elements, std::move(blocks)});
     results.insert(results.end(), output.begin(), output.end());
   }
-  // As in allreduce_coalesced.
+  // All arguments were looked at: either all are begun, or none.
   for (Part& part : parts) {
     launch.begun(qpmesh_allgatherv_async(launch.communicator(), part.data,
                                          part.elements.count(part.input), part.blocks.get(),

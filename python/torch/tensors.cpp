@@ -187,21 +187,6 @@ void* source_and_target(Flight& flight, const at::Tensor& tensor, const c10d::Re
   return memory_of(flight, memory);
 }
 
-at::Tensor pack(Flight& flight, const std::vector<at::Tensor>& tensors, std::int64_t element_count,
-                const c10d::ReduceOp& op) {
-  const c10::AutoGradMode no_gradient{false};
-  at::Tensor all = at::empty({element_count}, tensors.front().options().requires_grad(false));
-  std::int64_t begin = 0;
-  for (const at::Tensor& tensor : tensors) {
-    require_writable(flight, tensor);
-    const at::Tensor part = all.narrow(0, begin, tensor.numel()).view(tensor.sizes());
-    part.copy_(op == c10d::ReduceOp::PREMUL_SUM ? multiplied(tensor, op) : tensor);
-    flight.copy_back(tensor, part);
-    begin += tensor.numel();
-  }
-  return all;
-}
-
 TensorBlocks::TensorBlocks(Flight& flight, const std::vector<at::Tensor>& tensors,
                            Elements elements) {
   const int size = flight.group().size();

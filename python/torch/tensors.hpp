@@ -42,10 +42,6 @@ void* target(Flight& flight, const at::Tensor& tensor);
 void* source_and_target(Flight& flight, const at::Tensor& tensor,
                         const c10d::ReduceOp* op = nullptr);
 
-// All of them, of so many elements, one behind the other; copied back at the end.
-at::Tensor pack(Flight& flight, const std::vector<at::Tensor>& tensors, std::int64_t element_count,
-                const c10d::ReduceOp& op);
-
 // A list of tensors of one type as blocks, wherever they lie.
 class TensorBlocks {
  public:

@@ -62,6 +62,9 @@ def wrong_tensors():
     if job.rank == 0:
         require_error(lambda: dist.all_reduce_coalesced([torch.ones(100_000), torch.ones(1).expand(100_000)]), code="bad_argument",
                       cause="several elements of the tensor lie in one place")
+        shared = torch.ones(100_000)
+        require_error(lambda: dist.all_reduce_coalesced([shared, torch.ones(2), shared[-1:]]), code="bad_argument",
+                      operation="allreduce_each_async", cause="vectors 0 and 2 overlap")
         rows = [[torch.zeros(3), torch.zeros(3)] for _ in range(2)]
         require_error(lambda: group.allgather_coalesced(rows, [torch.ones(3), torch.ones(3, dtype=torch.int32)]), code="bad_argument",
                       cause="tensors of Int and Float")

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import math
 
 import torch
 import torch.distributed as dist
@@ -186,6 +187,18 @@ class Operations:
         total = self.size * (self.size + 1) / 2.0
         for tensor, length in zip(tensors, lengths):
             same(tensor, torch.full((length,), total), "all_reduce_coalesced")
+        works = []
+        for dtype, op, expected in ((torch.float64, Op.AVG, (self.size + 1) / 2), (torch.int16, Op.MAX, self.size),
+                                    (torch.complex64, Op.PRODUCT, math.factorial(self.size) * 1j ** self.size)):
+            tensors = [torch.full((length,), self.rank + 1, dtype=dtype) * (1j if dtype.is_complex else 1) for length in lengths]
+            options = dist.AllreduceCoalescedOptions()
+            options.reduceOp = op
+            works.append((self.group.allreduce_coalesced(tensors, options), tensors, dtype, expected))
+        works.append((self.group.allreduce_coalesced([], options), [], dtype, 0))
+        for work, tensors, dtype, expected in reversed(works):
+            work.wait()
+            for tensor, length in zip(tensors, lengths):
+                same(tensor, torch.full((length,), expected, dtype=dtype), "several coalesced calls in flight")
         rows = [[torch.zeros(length) for length in lengths] for _ in range(self.size)]
         dist.all_gather_coalesced(rows, [torch.full((length,), float(self.rank)) for length in lengths], group=self.group)
         for rank, row in enumerate(rows):
