@@ -5,11 +5,12 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
-#include <limits>
+#include <cstring>
 #include <set>
 
 #include "base/bytes.hpp"
 #include "base/errors.hpp"
+#include "base/run_delay.hpp"
 #include "bootstrap/agreement.hpp"
 #include "calls/pending_operation.hpp"
 #include "collectives/algorithm.hpp"
@@ -27,7 +28,8 @@ using collectives::Scratch;
 using collectives::Task;
 
 // One of two ranks asks, and sends so many messages behind; the other one takes them and answers
-// with as many bytes as one of them has, while a single one comes. {0, 0} ends it.
+// with as many bytes as one of them has, while a single one comes. An answer begins with the ns
+// that its rank has waited for a core, before this question came. {0, 0} ends it.
 struct Question {
   std::uint32_t messages = 0;
   std::uint32_t bytes = 0;
@@ -47,13 +49,18 @@ constexpr Lengths lengths{.shorter = std::uint32_t{128} << 10, .longer = std::ui
 constexpr double slow_long_s = 2e-3;
 constexpr Lengths slow_lengths{.shorter = std::uint32_t{32} << 10,
                                .longer = std::uint32_t{64} << 10};
-constexpr int samples_max = 20;  // of each question
-constexpr int samples_min = 5;
+constexpr int exchanges_enough = 20;  // of each question
+constexpr int exchanges_min = 5;
 constexpr std::chrono::milliseconds measuring_enough{5};
-// Where messages take this long all ranks wait for it: two samples are enough, of which the second
-// finds rings and registrations warm.
-constexpr int slow_samples_min = 2;
+// Where messages take this long all ranks wait for it: two exchanges are enough, of which the
+// second finds rings and registrations warm.
+constexpr int slow_exchanges_min = 2;
 constexpr std::chrono::milliseconds measuring_max{50};
+// An exchange counts where its ranks waited for cores no longer than for the kernel's own threads,
+// or so small a part of it: times are rounded by more. A neighbour keeps a core a hundred times so
+// long.
+constexpr double delayed_s_max = 20e-6;
+constexpr double delayed_share_max = 0.125;
 
 Task send(Group group, std::span<const std::byte> bytes) {
   Round<1> round{group};
@@ -72,7 +79,44 @@ constexpr std::array fields{&NetworkTimes::latency_s, &NetworkTimes::overhead_s,
 
 struct Asker {
   const base::System* system;
+  bool shares_cores;
   NetworkTimes found;
+};
+
+using DelayNs = std::uint64_t;
+
+// Says of each exchange how long its ranks waited for cores: of the other one the next answer
+// tells, because to look takes time.
+class Delays {
+ public:
+  explicit Delays(bool counts_all) noexcept : counts_all_{counts_all} {}
+
+  // Judges the one before, and remembers this one; nullptr: it does not count.
+  void end_of(ExchangeTimes* exchange, const std::byte* answer) noexcept {
+    DelayNs there_ns = 0;
+    std::memcpy(&there_ns, answer, sizeof there_ns);
+    if (last_ != nullptr) {
+      const DelayNs delayed_ns = last_here_ns_ + (there_ns - there_ns_);
+      last_->judge(counts_all_ ? 0 : static_cast<double>(delayed_ns) * 1e-9);
+    }
+    const DelayNs here_ns = delay_ns(own_);
+    last_ = exchange;
+    last_here_ns_ = here_ns - here_ns_;
+    here_ns_ = here_ns;
+    there_ns_ = there_ns;
+  }
+
+  static DelayNs delay_ns(const base::RunDelay& delay) noexcept {
+    return static_cast<DelayNs>(delay.total().count());
+  }
+
+ private:
+  base::RunDelay own_;
+  bool counts_all_;
+  ExchangeTimes* last_ = nullptr;
+  DelayNs last_here_ns_ = 0;
+  DelayNs here_ns_ = delay_ns(own_);
+  DelayNs there_ns_ = 0;
 };
 
 // What goes out and, behind it, what comes in: written before it is timed, as far as it is used.
@@ -109,61 +153,65 @@ Task put(Group group, Question question, std::byte* memory) {
   if (question.messages > 0) co_await receive(group, in);
 }
 
-bool goes_on(int samples, std::chrono::nanoseconds taken) noexcept {
-  if (taken >= measuring_max) return samples < slow_samples_min;
-  return samples < samples_min || (samples < samples_max && taken < measuring_enough);
-}
-
-// The shortest of its samples: what else runs on these hosts makes others longer.
-Task shortest(Group group, const base::System& system, Question question, Memory& memory,
-              int samples, double& least_s) {
+Task repeat(Group group, const base::System& system, Question question, Memory& memory,
+            Delays& delays, ExchangeTimes& times) {
   std::byte* const bytes = memory.of(question.bytes);
-  least_s = std::numeric_limits<double>::max();
-  Deadline begin = system.now();
-  const Deadline asked_at = begin;
-  for (int sample = 0; sample < samples && goes_on(sample, begin - asked_at); ++sample) {
+  while (times.wants_more()) {
+    const Deadline begin = system.now();
     co_await put(group, question, bytes);
-    const Deadline end = system.now();
-    least_s = std::min(least_s, std::chrono::duration<double>(end - begin).count());
-    begin = end;
+    const std::chrono::duration<double> taken = system.now() - begin;
+    delays.end_of(&times, bytes + question.bytes);
+    times.add(taken.count());
   }
 }
 
 Task ask(Group group, Asker& asker) {
   Memory memory{group};
   const base::System& system = *asker.system;
-  double round_trip_s = 0;
-  double burst_s = 0;
-  double shorter_s = 0;
-  double longer_s = 0;
+  Delays delays{asker.shares_cores};
+  ExchangeTimes round_trip{exchanges_enough};
+  ExchangeTimes burst{exchanges_enough};
+  ExchangeTimes first_long{slow_exchanges_min};
+  ExchangeTimes shorter{exchanges_enough};
+  ExchangeTimes longer{exchanges_enough};
   Question question{.messages = 1, .bytes = bytes_min};
-  co_await shortest(group, system, question, memory, samples_max, round_trip_s);
+  co_await repeat(group, system, question, memory, delays, round_trip);
+  // All ranks wait, and the others would find no better.
+  if (!round_trip.undelayed_s()) co_return co_await put(group, {}, nullptr);
   question.messages = 1 + burst_messages;
-  co_await shortest(group, system, question, memory, samples_max, burst_s);
+  co_await repeat(group, system, question, memory, delays, burst);
   question = {.messages = 1, .bytes = lengths.shorter};
-  co_await shortest(group, system, question, memory, slow_samples_min, shorter_s);
-  const Lengths asked = shorter_s < slow_long_s ? lengths : slow_lengths;
+  co_await repeat(group, system, question, memory, delays, first_long);
+  const Lengths asked = first_long.least_s() < slow_long_s ? lengths : slow_lengths;
   question.bytes = asked.shorter;
-  co_await shortest(group, system, question, memory, samples_max, shorter_s);
+  co_await repeat(group, system, question, memory, delays, shorter);
   question.bytes = asked.longer;
-  co_await shortest(group, system, question, memory, samples_max, longer_s);
+  co_await repeat(group, system, question, memory, delays, longer);
+  question.bytes = bytes_min;
+  co_await put(group, question, memory.of(bytes_min));
+  delays.end_of(nullptr, memory.of(bytes_min) + bytes_min);
   co_await put(group, {}, nullptr);
-  asker.found = {.latency_s = round_trip_s / 2,
-                 .overhead_s = (burst_s - round_trip_s) / burst_messages,
-                 .byte_s = (longer_s - shorter_s) / (asked.longer - asked.shorter)};
+  if (!burst.undelayed_s() || !shorter.undelayed_s() || !longer.undelayed_s()) co_return;
+  asker.found = {
+      .latency_s = *round_trip.undelayed_s() / 2,
+      .overhead_s = (*burst.undelayed_s() - *round_trip.undelayed_s()) / burst_messages,
+      .byte_s = (*longer.undelayed_s() - *shorter.undelayed_s()) / (asked.longer - asked.shorter)};
 }
 
 Task answer(Group group) {
   Memory memory{group};
+  const base::RunDelay delay;
   for (;;) {
+    const DelayNs delay_ns = Delays::delay_ns(delay);
     Question question;
     co_await receive(group, std::as_writable_bytes(std::span{&question, 1}));
     if (question.messages == 0) co_return;
-    if (question.bytes > lengths.longer) {
+    if (question.bytes < bytes_min || question.bytes > lengths.longer) {
       base::throw_error({ErrorCode::corrupt, 1 - group.rank()}, "init", "",
                         "a question that no rank of this version sends");
     }
     std::byte* const bytes = memory.of(question.bytes);
+    std::memcpy(bytes, &delay_ns, sizeof delay_ns);
     const std::span out{bytes, question.bytes};
     const std::span in{bytes + question.bytes, question.bytes};
     if (question.messages == 1) {
@@ -188,9 +236,9 @@ constexpr collectives::Algorithm measuring{.collective = Collective::barrier,
 
 NetworkTimes measure_between(const std::shared_ptr<context::Context>& context,
                              std::uint64_t communicator, std::pair<int, int> pair,
-                             Deadline deadline) {
+                             bool shares_cores, Deadline deadline) {
   context::CommunicatorState two{context, communicator, {pair.first, pair.second}};
-  Asker asker{.system = &context->system(), .found = nothing};
+  Asker asker{.system = &context->system(), .shares_cores = shares_cores, .found = nothing};
   Arguments arguments{collectives::no_arguments};
   arguments.out = reinterpret_cast<std::byte*>(&asker);
   const CallOptions options{.timeout = calls::limit_until(context->system(), deadline)};
@@ -219,8 +267,30 @@ double rounded(double seconds) noexcept {
   return seconds <= 0 ? 0 : std::exp2(std::round(2 * std::log2(seconds)) / 2);
 }
 
-NetworkTimes measure_network(Bootstrap& bootstrap, const std::shared_ptr<context::Context>& context,
-                             std::uint64_t communicator, Deadline deadline) {
+bool ExchangeTimes::wants_more() const noexcept {
+  const std::chrono::duration<double> taken{all_s_};
+  if (taken >= measuring_max) return exchanges_ < slow_exchanges_min;
+  if (exchanges_ < std::min(exchanges_min, exchanges_enough_)) return true;
+  if (exchanges_enough_ > exchanges_min && !undelayed_s_) return true;
+  return exchanges_ < exchanges_enough_ && taken < measuring_enough;
+}
+
+void ExchangeTimes::add(double taken_s) noexcept {
+  ++exchanges_;
+  all_s_ += taken_s;
+  last_s_ = taken_s;
+  least_s_ = std::min(least_s_, taken_s);
+}
+
+void ExchangeTimes::judge(double delayed_s) noexcept {
+  if (delayed_s <= std::max(delayed_s_max, delayed_share_max * last_s_))
+    undelayed_s_ = std::min(last_s_, undelayed_s_.value_or(last_s_));
+}
+
+std::optional<NetworkTimes> measure_network(Bootstrap& bootstrap,
+                                            const std::shared_ptr<context::Context>& context,
+                                            std::uint64_t communicator, bool shares_cores,
+                                            Deadline deadline) {
   NetworkTimes found = nothing;
   std::vector<int> nodes;
   nodes.reserve(static_cast<std::size_t>(context->size()));
@@ -228,7 +298,7 @@ NetworkTimes measure_network(Bootstrap& bootstrap, const std::shared_ptr<context
   const auto measured = [&] {
     for (const std::pair<int, int>& pair : measuring_pairs(nodes)) {
       if (pair.first == context->rank() || pair.second == context->rank())
-        found = measure_between(context, communicator, pair, deadline);
+        found = measure_between(context, communicator, pair, shares_cores, deadline);
     }
     base::ByteWriter out;
     for (double NetworkTimes::*const time : fields)
@@ -246,6 +316,7 @@ NetworkTimes measure_network(Bootstrap& bootstrap, const std::shared_ptr<context
       base::throw_error({ErrorCode::corrupt, static_cast<int>(rank)}, "init", "",
                         "measured times that no rank of this version sends");
   }
+  if (slowest.latency_s <= 0) return std::nullopt;
   // A difference of two times may be nothing on a busy machine.
   for (double NetworkTimes::*const time : fields) {
     if (slowest.*time <= 0) slowest.*time = NetworkTimes{}.*time;

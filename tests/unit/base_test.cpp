@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -10,11 +11,14 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/bytes.hpp"
@@ -22,6 +26,7 @@
 #include "base/log.hpp"
 #include "base/owned.hpp"
 #include "base/process_memory.hpp"
+#include "base/run_delay.hpp"
 #include "base/system.hpp"
 #include "qpmesh/error.hpp"
 #include "tests/support/reads_process_memory.hpp"
@@ -611,6 +616,42 @@ TEST(error_code, has_its_section_in_docs_errors_md) {
     codes.emplace_back(to_string(static_cast<ErrorCode>(code)));
   }
   EXPECT_EQ(sections, codes);
+}
+
+// Two threads that compute on one core take it in turns.
+TEST(run_delay, is_how_long_a_thread_waits_for_a_core_that_another_one_has) {
+  if (::access("/proc/thread-self/schedstat", R_OK) != 0) {
+    EXPECT_EQ(qpmesh::base::RunDelay{}.total(), std::chrono::nanoseconds{0});
+    return;
+  }
+  cpu_set_t all;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof all, &all), 0);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (std::size_t core = 0; CPU_COUNT(&one) == 0; ++core) {
+    if (CPU_ISSET(core, &all)) CPU_SET(core, &one);
+  }
+  const auto cpu_time = [] {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return std::chrono::seconds{time.tv_sec} + std::chrono::nanoseconds{time.tv_nsec};
+  };
+  const auto run = [&](std::chrono::nanoseconds& waited) {
+    ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+    const qpmesh::base::RunDelay delay;
+    const auto begin = std::chrono::steady_clock::now();
+    const auto begin_on_core = cpu_time();
+    const auto before = delay.total();
+    while (cpu_time() - begin_on_core < std::chrono::milliseconds{60}) {}
+    waited = delay.total() - before;
+    const auto off_core = std::chrono::steady_clock::now() - begin - (cpu_time() - begin_on_core);
+    EXPECT_LE(waited, off_core + std::chrono::milliseconds{1});
+  };
+  std::array<std::chrono::nanoseconds, 2> waited{};
+  std::thread other{run, std::ref(waited[1])};
+  std::thread{run, std::ref(waited[0])}.join();
+  other.join();
+  EXPECT_GT(std::max(waited[0], waited[1]), std::chrono::milliseconds{20});
 }
 
 }  // namespace
