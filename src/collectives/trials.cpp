@@ -26,6 +26,7 @@ constexpr double earned_least_of_drift_us = 20'000;  // of a class whose time dr
 constexpr double earned_least_of_quick_us = 10'000;  // of one that has had the quick trial alone
 constexpr double lost_share_max_of_quick = 0.1;      // once
 constexpr double patience_max = 64;
+constexpr double disturbed_patience_max = 1024;
 // A class that is called a hundred times has its row from a quick trial, in which rows do not
 // settle, and at most two short proofs. In all others they do, for so long at most: the first of
 // these comes soon.
@@ -49,6 +50,8 @@ constexpr double proof_sample_us_of_bursts = 64;  // longer than most bursts
 constexpr int proofs_max = 3;
 // Somebody else may have had a core while a row was slower by this than in its tries: once more.
 constexpr float disturbed_factor = 3;
+// All rows that are tried are predicted to be closer than this.
+constexpr float unlikely_factor = 16;
 // A row whose tries were slower by this may be the faster one.
 constexpr float doubt_factor = 1.25F;
 constexpr std::uint32_t looks = 16;    // in a round in which nothing is tried
@@ -268,9 +271,18 @@ Plan Judge::steady(RowIndex row, float us) const noexcept {
           .sample_calls = sample_calls(us, sample_us, look_sample_calls_max)};
 }
 
-void Judge::start_anew(RowIndex row) noexcept {
+// Somebody else had the cores while rows were tried, of which they are not to blame: the one that
+// runs takes far less than it did there, or others took what nobody predicts.
+bool Judge::was_disturbed(float us, std::span<const Figure> figures) const noexcept {
+  return judged_us_ > disturbed_factor * us || std::ranges::any_of(candidates_, [&](RowIndex row) {
+           return figures[row].us > unlikely_factor * us;
+         });
+}
+
+void Judge::start_anew(RowIndex row, float us) noexcept {
   patience_ = row == row_ ? std::min(2 * patience_, patience_max) : 1;
   row_ = row;
+  judged_us_ = us;
   earned_us_ = 0;
   baseline_us_ = 0;
   drifted_ = 0;
@@ -347,7 +359,7 @@ Plan Judge::after_proof(RowIndex row, std::span<const Figure> figures) noexcept 
   if (challenger && std::popcount(proven_) < (settled_ ? proofs_max : quick_proofs_max))
     return prove(*challenger, figures[*challenger].us);
   proves_ = false;
-  start_anew(best);
+  start_anew(best, figures[best].us);
   return steady(best, figures[best].us);
 }
 
@@ -359,12 +371,14 @@ Plan Judge::after_steady(const Plan& plan, const Figure& figure,
   if (baseline_us_ == 0) baseline_us_ = figure.us;
   drifted_ = is_far(figure.us, baseline_us_) ? drifted_ + 1 : 0;
   const bool drifts = drifted_ >= drifted_rounds;
+  const bool disturbed = was_disturbed(figure.us, figures);
   const Plan next = steady(plan.row, figure.us);
-  const double least_us = !settled_ ? earned_least_of_quick_us
-                          : drifts  ? earned_least_of_drift_us
-                                    : earned_least_us * patience_;
+  const double least_us = !settled_   ? earned_least_of_quick_us
+                          : disturbed ? earned_least_of_drift_us * disturbed_patience_
+                          : drifts    ? earned_least_of_drift_us
+                                      : earned_least_us * patience_;
   if (earned_us_ < least_us) return next;
-  const bool all = drifts || !settled_ || (trials_ + 1) % trials_of_all == 0;
+  const bool all = drifts || disturbed || !settled_ || (trials_ + 1) % trials_of_all == 0;
   TriedRows rows = candidates_;
   rows.drop_if([&](RowIndex row) {
     return !all && row != plan.row && figures[row].us > worse_factor * figure.us;
@@ -372,16 +386,18 @@ Plan Judge::after_steady(const Plan& plan, const Figure& figure,
   const Plan tried = trial(plan.row, figure.us, rows);
   double lost_us = 0;  // as far as is known
   for (const RowIndex row : rows) {
-    const float more_us = std::max(0.0F, figures[row].us - figure.us);
+    const float more_us = disturbed ? 0 : std::max(0.0F, figures[row].us - figure.us);
     lost_us += tried.try_calls() * static_cast<double>(more_us) + tried.stamps() * timed_call_us;
     if (figures[row].us < doubt_factor * figure.us)
       lost_us += proof(row, figure.us).calls * static_cast<double>(more_us);
   }
   if (lost_us > earned_us_ * (settled_ ? lost_share_max : lost_share_max_of_quick)) return next;
+  if (settled_)
+    disturbed_patience_ = disturbed ? std::min(4 * disturbed_patience_, disturbed_patience_max) : 1;
   settled_ = true;
   ++trials_;
   if (rows.count > 1) return tried;
-  start_anew(plan.row);
+  start_anew(plan.row, figure.us);
   return next;
 }
 

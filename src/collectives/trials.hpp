@@ -152,11 +152,13 @@ class Judge {
   Plan prove(RowIndex row, float us) noexcept;
   Plan proof(RowIndex row, float us) const noexcept;
   Plan steady(RowIndex row, float us) const noexcept;
+  bool was_disturbed(float us, std::span<const Figure> figures) const noexcept;
   Plan trial(RowIndex row, float us, const TriedRows& rows) const noexcept;
   std::uint32_t settling_calls(double us) const noexcept;
   float weight(RowIndex row) const noexcept;
   std::uint8_t sample_calls(double us, double wanted_us, std::uint32_t most) const noexcept;
-  void start_anew(RowIndex row) noexcept;  // a trial and its proofs have ended, with this row
+  // A trial and its proofs have ended, with this row, which took so long in them.
+  void start_anew(RowIndex row, float us) noexcept;
 
   TriedRows candidates_;
   std::uint32_t settling_calls_;
@@ -164,6 +166,7 @@ class Judge {
   std::uint32_t need_not_settle_;
   bool settled_;               // rows have in the last trial
   RowIndex row_ = rows_max;    // that the last trial found best
+  float judged_us_ = 0;        // what it took there
   double earned_us_ = 0;       // the time of all calls since then
   float baseline_us_ = 0;      // of the first round since then; 0: not known yet
   std::uint32_t drifted_ = 0;  // rounds in a row whose time was far from it
@@ -174,6 +177,7 @@ class Judge {
   std::uint32_t trials_ = 0;
   bool apart_ = false;   // the program does something else between the calls: they are timed singly
   double patience_ = 1;  // grows while trials change nothing
+  double disturbed_patience_ = 1;  // and this one while they are disturbed
 };
 
 }  // namespace qpmesh::collectives

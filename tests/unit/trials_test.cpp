@@ -273,6 +273,42 @@ TEST(a_class, is_tried_again_when_its_time_drifts) {
   EXPECT_LT(life.spent_us - quiet_us, 2e6);
 }
 
+// As while the kernel has put two ranks on one core: each call lasts until one has spun through its
+// time slice, whatever runs. What was learnt then is not held against any row.
+TEST(a_class, learns_soon_again_what_it_could_not_while_ranks_waited_for_their_cores) {
+  const std::array<double, 4> times_us{20, 9, 8, 40};
+  for (const std::uint64_t disturbed_calls : {60U, 100U, 200U, 400U, 1'000U, 3'000U}) {
+    for (unsigned seed = 1; seed <= 20; ++seed) {
+      std::mt19937 random{seed};
+      Life life{.candidates = {0, 1, 2, 3},
+                .time_us =
+                    [&](RowIndex row, std::uint64_t call) {
+                      if (call < disturbed_calls)
+                        return static_cast<double>(1'000 + random() % 4'000);
+                      return times_us[row] * (1 + static_cast<double>(random() % 100) * 1e-3);
+                    },
+                .settling_calls = 64};
+      life.live(disturbed_calls);
+      const double quiet_us = life.spent_us;
+      while (life.spent_us < quiet_us + 0.5e6) life.round();
+      const std::uint64_t calls = life.calls;
+      const std::uint64_t best_calls = life.calls_of[2];
+      while (life.spent_us < quiet_us + 1.5e6) life.round();
+      EXPECT_GT(life.calls_of[2] - best_calls, (life.calls - calls) * 9 / 10)
+          << disturbed_calls << " calls, seed " << seed;
+    }
+  }
+}
+
+// One that is far slower than predicted is looked at again, ever more rarely.
+TEST(a_class, spends_little_on_a_row_that_really_is_many_times_slower) {
+  Life life{.candidates = {0, 1},
+            .time_us = [](RowIndex row, std::uint64_t) { return row == 0 ? 10.0 : 1'000.0; }};
+  while (life.spent_us < 20e6) life.round();
+  const double best_us = 10.0 * static_cast<double>(life.calls);
+  EXPECT_LT(life.spent_us / best_us, 1.02);
+}
+
 TEST(a_class, learns_a_better_row_when_the_machine_has_changed_and_its_own_time_has_not) {
   Life life{.candidates = {0, 1}, .time_us = [](RowIndex row, std::uint64_t call) {
               return row == 0 ? 50.0 : (call < 20'000 ? 70.0 : 20.0);
