@@ -50,6 +50,11 @@ WaitPolicy WaitPolicy::own_core() {
 WaitPolicy WaitPolicy::shared_core() {
   return {.spins_max = 8, .yields_max = 200, .polls_per_yield = 1};
 }
+// Spins longer than a packet's way through the protocol, and short enough to let it work. It gets
+// the core with every yield; a sleep would miss the end of a message of several packets by more.
+WaitPolicy WaitPolicy::beside_protocol() {
+  return {.spins_max = 20 * spins_per_us, .yields_max = 1'000, .polls_per_yield = 1};
+}
 WaitPolicy WaitPolicy::spin_for(std::int64_t spin_us) {
   return {.spins_max = static_cast<std::uint32_t>(spin_us) * spins_per_us,
           .yields_max = 200,

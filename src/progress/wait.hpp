@@ -28,6 +28,7 @@ struct WaitPolicy {
 
   static WaitPolicy own_core();
   static WaitPolicy shared_core();
+  static WaitPolicy beside_protocol();  // of a device, in software, on the ranks' cores
   static WaitPolicy spin_for(std::int64_t spin_us);  // QPMESH_SPIN_US
 };
 

@@ -71,9 +71,6 @@ void warn_unknown_variables(const base::Log& log) {
   for (const std::string& sentence : base::unknown_variables(names)) log.warning("{}", sentence);
 }
 
-// Longer than a packet's way through a protocol in software, and short enough to let it work.
-constexpr std::int64_t busy_neighbour_spin_us = 20;
-
 // How many ranks of a node run on its busiest core.
 int ranks_per_core(const std::vector<base::RankIdentity>& ranks, const std::vector<Facts>& facts,
                    int node) {
@@ -101,7 +98,7 @@ collectives::TopologyParams near_topology(const std::vector<base::RankIdentity>&
 progress::WaitPolicy wait_policy(const Options& options, bool own_core, bool busy_neighbour) {
   if (options.spin_us >= 0) return progress::WaitPolicy::spin_for(options.spin_us);
   if (!own_core) return progress::WaitPolicy::shared_core();
-  return busy_neighbour ? progress::WaitPolicy::spin_for(busy_neighbour_spin_us)
+  return busy_neighbour ? progress::WaitPolicy::beside_protocol()
                         : progress::WaitPolicy::own_core();
 }
 

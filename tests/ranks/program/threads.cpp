@@ -280,8 +280,7 @@ void all_threads_hear_a_death(Communicator& world, Arguments) {
 
 // Nobody calls here meanwhile.
 void await_ends(const std::atomic<int>& ends, int count) {
-  for (int i = 0; i < 20'000 && ends < count; ++i)
-    std::this_thread::sleep_for(milliseconds{1});
+  for (int i = 0; i < 20'000 && ends < count; ++i) std::this_thread::sleep_for(milliseconds{1});
   check_equal(ends.load(), count);
 }
 
