@@ -50,15 +50,24 @@ void a_reduction_that_throws(Communicator& world, Arguments) {
   throws_in(world, "allreduce_async", [&](Communicator& broken, const auto& add) {
     broken.allreduce_async(data, out, commutative(add)).wait();
   });
-  // Others may be in those behind it, or have ended it already.
-  std::vector<std::vector<std::int64_t>> vectors{std::vector<std::int64_t>(20'000, 1),
-                                                 std::vector<std::int64_t>(3, 1),
-                                                 std::vector<std::int64_t>(30'000, 1)};
+  // In the first of many that fill the staging of all: those behind it wait for ranks that wait for
+  // the thrower.
+  std::vector<std::vector<std::int64_t>> vectors(12, std::vector<std::int64_t>(130'000, 1));
+  vectors.emplace_back(3, 1);
+  const CallOptions by{.algorithm = shares_memory(world) ? "direct" : ""};
+  const auto once = [](const auto& add, int& calls) {
+    return [&](const std::int64_t* left, std::int64_t* inout, std::size_t count) {
+      if (++calls == 1) return add(left, inout, count);
+      for (std::size_t i = 0; i < count; ++i) inout[i] += left[i];
+    };
+  };
   throws_in(world, "allreduce_each", [&](Communicator& broken, const auto& add) {
-    broken.allreduce_each(vectors, ordered(add));
+    int calls = 0;
+    broken.allreduce_each(vectors, ordered(once(add, calls)), by);
   });
   throws_in(world, "allreduce_each_async", [&](Communicator& broken, const auto& add) {
-    broken.allreduce_each_async(vectors, commutative(add)).wait();
+    int calls = 0;
+    broken.allreduce_each_async(vectors, commutative(once(add, calls)), by).wait();
   });
   throws_in(world, "reduce", [&](Communicator& broken, const auto& add) {
     broken.reduce(data, out, commutative(add), thrower,
