@@ -165,9 +165,9 @@ class QPMESH_API Communicator {
                             options);
   }
 
-  // In place, of each of these vectors as if by a call of its own. Those of less than 64 KiB go
-  // together, through a copy; longer ones lie where they are. All ranks give as many, of the same
-  // lengths. The list is read during the call only.
+  // In place, of each of these vectors as if by a call of its own. Those of less than 16 KiB, or 32
+  // where ranks share no memory, go together, through a copy; longer ones lie where they are. All
+  // ranks give as many, of the same lengths. The list is read during the call only.
   template <TargetList R, ReductionOf<detail::element_of_each_t<R>> O>
   void allreduce_each(R&& vectors, const O& reduction, const CallOptions& options = {}) {
     const auto each = elements_of_each(vectors);

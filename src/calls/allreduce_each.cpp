@@ -18,12 +18,15 @@ using detail::Elements;
 using progress::PoolAllocator;
 using progress::PoolVector;
 
-constexpr std::size_t long_bytes_min = std::size_t{64} << 10;
+// From these bytes on calls of their own are faster: two ranks took 31 us for 20 vectors of 16 KiB
+// in shared memory, 41 together; over tcp 104 and 71, and as long both ways from 32 KiB on.
+std::size_t long_bytes_min(const collectives::CallShape& shape) noexcept {
+  return std::size_t{shape.one_node ? 16U : 32U} << 10;
+}
 
 std::size_t bytes_in(const Elements& vector) noexcept {
   return vector.element_count * vector.element_bytes;
 }
-bool is_long(const Elements& vector) noexcept { return bytes_in(vector) >= long_bytes_min; }
 std::span<std::byte> memory_of(const Elements& vector) noexcept {
   return {static_cast<std::byte*>(vector.data), bytes_in(vector)};
 }
@@ -106,6 +109,9 @@ void start_collective(PendingOperation& request, const detail::AnyVectors& what,
   context::Context& context = communicator.context();
   const progress::FramePool::Scope scope{context.engine().pool()};
   check_list(what.vectors, request.operation);
+  const auto is_long = [bytes_min = long_bytes_min(communicator.shape())](const Elements& vector) {
+    return bytes_in(vector) >= bytes_min;
+  };
   const auto parts = std::allocate_shared<Parts>(PoolAllocator<Parts>{});
   Elements together = what.vectors.empty() ? Elements{} : what.vectors.front();
   together.element_count = 0;

@@ -9,8 +9,8 @@ namespace qpmesh::ranks {
 namespace {
 
 constexpr ErrorCode bad = ErrorCode::bad_argument;
-// Short and long, empty ones, and both sides of 64 KiB.
-constexpr std::array<std::size_t, 7> lengths{3, 0, 20'000, 1, 8'191, 8'192, 500};
+// Short and long, empty ones, and both sides of 16 and of 32 KiB.
+constexpr std::array<std::size_t, 9> lengths{3, 0, 20'000, 1, 2'047, 2'048, 4'095, 4'096, 500};
 using Lists = std::vector<std::vector<std::int64_t>>;
 
 // Their memory stays where it is.
