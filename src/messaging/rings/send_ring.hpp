@@ -48,6 +48,7 @@ class SendRing {
     assert(layout.payload_ring_units <= immediate_content_max);
   }
 
+  static constexpr std::uint32_t lines_fetched_ahead = 8;
   // Kept for rendezvous control while data fills the ring: two answers, one of which may have to
   // skip the ring's last line.
   static constexpr std::uint32_t reserved_lines =
@@ -282,8 +283,20 @@ class SendRing {
       return Sent::failed;
     ++next_message_;
     lines_.send(lines);
+    // Nothing came since the last one: there is a row of them.
+    if (consumed.lines == told_.lines) fetch_ahead(lines);
     note_carried(consumed, tells_lines);
     return Sent::posted;
+  }
+  // The lines of a later message of this length, which the peer has read: each message's flag is
+  // stored behind all of it, and would wait until they are back. What the peer has not given back
+  // it may not have read.
+  void fetch_ahead(std::uint32_t lines) const noexcept {
+    if (lines_.in_flight() + lines_fetched_ahead + lines > record_ring_lines) return;
+    for (std::uint32_t line = lines_fetched_ahead; line < lines_fetched_ahead + lines; ++line) {
+      const std::uint32_t index = (line_index() + line) & (record_ring_lines - 1);
+      base::prefetch_for_write(mapped_ + RingLayout::records_offset + index * line_bytes);
+    }
   }
   transport::RemoteAddress address(std::uint64_t offset) const noexcept {
     return places_.slot + offset;
