@@ -70,6 +70,7 @@ Context::Context(ContextParts parts)
     PeerLink& link = parts_.links[static_cast<std::size_t>(peer)];
     if (link.on_demand != nullptr) on_demand.insert(link.on_demand);
     link.places.connection = link.connection.get();
+    link.places.is_self = peer == rank();
     link.places.send_seed = messaging::crc_seed(parts_.epoch, rank(), peer);
     link.places.receive_seed = messaging::crc_seed(parts_.epoch, peer, rank());
     messaging_.add_peer(peer, link.places);

@@ -79,6 +79,7 @@ struct Peer {
                                places.remote_slot.offset + RingLayout::fill_guard_offset,
                                sizeof(transport::FillGuard)))},
         remote_revocations{places.remote_revocations},
+        is_self{places.is_self},
         eager{wanted.within(places.layout)} {}
 
   int rank;
@@ -100,6 +101,7 @@ struct Peer {
   Deadline long_ended{};  // the last one
   Pull filling;           // without receive: none. The peer has begun to fill it
   transport::RemoteAddress remote_revocations;
+  bool is_self;
   EagerBytes eager;
 
   // What could not be posted yet, in the order in which it is tried: control, then sends in their
@@ -219,8 +221,8 @@ inline RecordFields fields_of(const Outgoing& send, RecordKind kind,
 
 // ---- eager.cpp: small and medium messages, matched when they come or kept for their receive
 
-// The whole message into the peer's ring, if it may go there. Nothing has happened on anything but
-// posted.
+// The whole message into the peer's ring, if it may go there, or to a receive of our own. On
+// anything but posted it is the caller's still.
 Ring::Sent post_eagerly(Core& core, Peer& peer, const Outgoing& message);
 bool try_send(Core& core, Peer& peer, SendOperation& send);
 void handle_message(Core& core, Peer& peer, const TakenMessage& message);

@@ -82,9 +82,22 @@ void unpin(Core& core, Unexpected& message) noexcept {
   if (peer.streams_in > 0) move_out_of_ring(core, peer);
 }
 
-}  // namespace
-
-namespace {
+// A message to ourselves, for a receive that waits: it needs no ring, however long it is. It
+// overtakes nothing, for all that was sent before is matched. False: it goes as any other.
+bool hand_over(Core& core, const Peer& peer, const Outgoing& message) {
+  if (is_collective(message.key) || peer.in.next_message() != peer.out.next_message()) return false;
+  const Envelope envelope{.communicator = message.communicator,
+                          .key = message.key,
+                          .source = peer.rank,
+                          .bytes = message.bytes,
+                          .signature = message.signature};
+  while (ReceiveOperation* const receive = core.matching.take_posted(envelope)) {
+    if (take_envelope(*receive, envelope)) [[likely]]
+      return deliver(core, *receive, envelope, message.data), true;
+    core.engine.complete(*receive);  // it cannot take that, and is told so
+  }
+  return false;
+}
 
 Ring::Sent post_as_record(Core& core, Peer& peer, const Outgoing& message) {
   if (peer.out.stores()) [[likely]]
@@ -132,6 +145,7 @@ bool try_offer(Core& core, Peer& peer, SendOperation& send) {
 }  // namespace
 
 Ring::Sent post_eagerly(Core& core, Peer& peer, const Outgoing& message) {
+  if (peer.is_self && hand_over(core, peer, message)) return Ring::Sent::posted;
   if (message.synchronous) [[unlikely]]
     return Ring::Sent::no_units;
   // Where we store to the ring a longer payload has lines of its own, which the receiver need not

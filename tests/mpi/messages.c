@@ -532,6 +532,47 @@ static void to_myself(void) {
   }
 }
 
+// Some of them for receives that wait, and some not: none overtakes another.
+static void to_myself_in_order(void) {
+  int out[6] = {1, 2, 3, 4, 5, 6}, in[6] = {0}, flag = 1;
+  MPI_Request receives[6], sends[6];
+  MPI_Status statuses[6];
+  MPI_Isend(&out[0], 1, MPI_INT, rank, 1, MPI_COMM_WORLD, &sends[0]);
+  for (int i = 0; i < 3; ++i)
+    MPI_Irecv(&in[i], 1, MPI_INT, i == 1 ? MPI_ANY_SOURCE : rank, i == 2 ? MPI_ANY_TAG : 1,
+              MPI_COMM_WORLD, &receives[i]);
+  for (int i = 1; i < 4; ++i)
+    MPI_Isend(&out[i], 1, MPI_INT, rank, i == 2 ? 2 : 1, MPI_COMM_WORLD, &sends[i]);
+  MPI_Waitall(3, receives, statuses);
+  SAYS("messages to myself match in their order, those that wait for a receive first",
+       in[0] == 1 && in[1] == 2 && in[2] == 3 && statuses[2].MPI_TAG == 2);
+  MPI_Irecv(&in[3], 1, MPI_INT, rank, 1, MPI_COMM_WORLD, &receives[3]);
+  MPI_Irecv(&in[4], 1, MPI_INT, rank, 1, MPI_COMM_WORLD, &receives[4]);
+  MPI_Issend(&out[4], 1, MPI_INT, rank, 1, MPI_COMM_WORLD, &sends[4]);
+  MPI_Isend(&out[5], 1, MPI_INT, rank, 1, MPI_COMM_WORLD, &sends[5]);
+  MPI_Waitall(2, &receives[3], &statuses[3]);
+  SAYS("and a synchronous one passes none by", in[3] == 4 && in[4] == 5);
+  MPI_Test(&sends[4], &flag, MPI_STATUS_IGNORE);
+  MPI_Recv(&in[5], 1, MPI_INT, rank, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  if (flag == 0) MPI_Wait(&sends[4], MPI_STATUS_IGNORE);
+  MPI_Waitall(6, sends, MPI_STATUSES_IGNORE);
+  SAYS("nor is it passed by", in[5] == 6);
+
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  in[0] = in[1] = in[2] = 0;
+  MPI_Irecv(&in[0], 1, MPI_INT, rank, 1, MPI_COMM_WORLD, &receives[0]);
+  MPI_Irecv(&in[1], 2, MPI_INT, rank, 1, MPI_COMM_WORLD, &receives[1]);
+  MPI_Isend(out, 2, MPI_INT, rank, 1, MPI_COMM_WORLD, &sends[0]);
+  MPI_Isend(&out[2], 1, MPI_INT, rank, 1, MPI_COMM_WORLD, &sends[1]);
+  const int truncated = class_of(MPI_Wait(&receives[0], &statuses[0]));
+  MPI_Wait(&receives[1], &statuses[1]);
+  MPI_Waitall(2, sends, MPI_STATUSES_IGNORE);
+  SAYS("a receive that is too small for my own message says so", truncated == MPI_ERR_TRUNCATE);
+  SAYS("and the next one gets the next message",
+       in[1] == 3 && count_of(&statuses[1], MPI_INT) == 1);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
 static void many_in_flight(void) {
   enum { count = 500 };
   static int out[count], in[count];
@@ -629,6 +670,7 @@ int main(int argc, char** argv) {
     {"sendrecv", sendrecv, 1},
     {"nobody", nobody, 1},
     {"to_myself", to_myself, 1},
+    {"to_myself_in_order", to_myself_in_order, 1},
     {"many_in_flight", many_in_flight, 1},
     {"exchange_of_everybody", exchange_of_everybody, 1},
     {"highest_tag", highest_tag, 1},

@@ -80,6 +80,7 @@ class ReceiveRing {
     return (mutant == Mutant::taken_count && taken > 0 ? taken - 1 : taken) & message_number_mask;
   }
 
+  std::uint32_t next_message() const noexcept { return next_message_; }
   Credits consumed() const noexcept { return {consumed_lines_, freed_units_}; }
   std::uint64_t partial_records() const noexcept {
     return partial_records_;

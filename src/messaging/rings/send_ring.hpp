@@ -110,6 +110,7 @@ class SendRing {
     return sent;
   }
 
+  std::uint32_t next_message() const noexcept { return next_message_; }
   // How much payload one message may carry now; 0: none.
   bool has_units(std::size_t payload_bytes) const noexcept {
     std::uint32_t units = units_for(payload_bytes);
