@@ -128,7 +128,9 @@ typedef struct qpmesh_call {
   qpmesh_function function;  // of QPMESH_USER
   void* context;             // for the function; it lasts as long as the call or its request
   int commutative;           // operands may come in any order; otherwise in the order of ranks
-  int head;  // receives: of a message that is too long its head; the rest is dropped
+  int head;            // receives: of a message that is too long its head; the rest is dropped
+  int null_when_over;  // _async sends: of one that is over when the call returns there is no
+                       // request
 } qpmesh_call;
 
 // What a receive got, or what a probe saw. A pointer to it may be null.
@@ -187,6 +189,8 @@ QPMESH_API int qpmesh_size(const qpmesh_communicator* world);
 QPMESH_API int qpmesh_test(qpmesh_request* request, int* done, qpmesh_status* status);
 // Until it has ended, or its deadline.
 QPMESH_API int qpmesh_wait(qpmesh_request* request, qpmesh_status* status);
+// wait, and the request is gone, also when this fails.
+QPMESH_API int qpmesh_wait_and_free(qpmesh_request* request, qpmesh_status* status);
 // As test, but it waits so long.
 QPMESH_API int qpmesh_wait_for(qpmesh_request* request, int limit_ms, int* done,
                                qpmesh_status* status);

@@ -176,6 +176,7 @@ class [[nodiscard]] QPMESH_API Request {
   explicit Request(calls::RequestState* state, bool untold) noexcept
       : state_{state}, untold_{untold} {}
 
+  Status finish();  // wait(), by one call for its end and that of the request
   void release() noexcept;
 
   calls::RequestState* state_ = nullptr;

@@ -14,9 +14,9 @@ namespace {
 enum class Mode { standard, synchronous, buffered, ready };
 
 // A message that is too long is received, as far as there is room, and told.
-constexpr qpmesh_call taking_head{sizeof(qpmesh_call), 0, nullptr, 0, 0, nullptr, nullptr, 0, 1};
+constexpr qpmesh_call taking_head{sizeof(qpmesh_call), 0, nullptr, 0, 0, nullptr, nullptr, 0, 1, 0};
 constexpr qpmesh_call synchronous_call{
-    sizeof(qpmesh_call), 0, nullptr, 1, 0, nullptr, nullptr, 0, 0};
+    sizeof(qpmesh_call), 0, nullptr, 1, 0, nullptr, nullptr, 0, 0, 0};
 
 const qpmesh_call* call_of(Mode mode) noexcept {
   return mode == Mode::synchronous ? &synchronous_call : nullptr;

@@ -161,17 +161,22 @@ struct RequestState : context::HeldRequest, PendingOperation {
   RequestState(const RequestState&) = delete;
   RequestState& operator=(const RequestState&) = delete;
 
-  // The one way to end it.
-  static void destroy(RequestState* state) noexcept {
-    // The pool outlives its block, and the turn.
-    std::shared_ptr<context::CommunicatorState> last;
-    const progress::HeldTurn turn{state->communicator->context().turn()};
+  // Ends it, in a turn. What is returned goes when nothing needs the context any more: the pool
+  // outlives its block, and the turn.
+  [[nodiscard]] static std::shared_ptr<context::CommunicatorState> free_in_turn(
+      RequestState* state) noexcept {
     state->told();
     calls::land(*state);
     if (state->kept && state->kept->watched) state->kept->watched->request = nullptr;
-    last = state->communicator->let_go(*state);
+    std::shared_ptr<context::CommunicatorState> last = state->communicator->let_go(*state);
     state->~RequestState();
     progress::FramePool::free(state);
+    return last;
+  }
+  static void destroy(RequestState* state) noexcept {
+    std::shared_ptr<context::CommunicatorState> last;
+    const progress::HeldTurn turn{state->communicator->context().turn()};
+    last = free_in_turn(state);
   }
 
   // Of a task that waits for its end.

@@ -37,6 +37,8 @@ struct Access {
   static Request stand_in(const Request& of) noexcept { return Request{of.state_, of.untold_}; }
   static calls::RequestState* state(const Request& of) noexcept { return of.state_; }
   static bool has_untold_end(const Request& of) noexcept { return of.untold_; }
+  // wait(), and the request is an empty one.
+  static Status finish(Request& request) { return request.finish(); }
   static Message message(std::unique_ptr<calls::MatchedMessage>&& matched) noexcept {
     return Message{std::move(matched)};
   }
@@ -59,6 +61,14 @@ struct Access {
   }
   static void run(Communicator& world, const AnyVectors& what, const CallOptions& options) {
     world.run_collective(what, options);
+  }
+  static Request send_async(Communicator& world, const ConstElements& data, int destination,
+                            int tag, const CallOptions& options) {
+    return world.send_elements_async(data, destination, tag, options);
+  }
+  static Request receive_async(Communicator& world, const Elements& data, int source, int tag,
+                               const CallOptions& options) {
+    return world.receive_elements_async(data, source, tag, options);
   }
   static Request start(Communicator& world, const AnyMessage& what, const CallOptions& options) {
     return world.start_message(what, options);

@@ -196,7 +196,9 @@ int begin(qpmesh_communicator* world, std::string_view operation, const qpmesh_c
     auto& made = required(request, "request", operation);
     const Asked asked = read_call(call, operation);
     Description description{own, asked.user, operation};
-    start(own, describe(description), asked, made);
+    const auto what = describe(description);
+    if (asked.prepared) return prepare(own, what, asked.options, made);
+    start(made, [&] { return Access::start(own.communicator, what, asked.options); });
   });
 }
 

@@ -42,32 +42,21 @@ int failed(std::string_view operation, const char* cause) noexcept {
   }
 }
 
-Asked read_call(const qpmesh_call* call, std::string_view operation) {
-  Asked asked;
-  if (call == nullptr) return asked;
-  if (call->struct_bytes < sizeof call->struct_bytes || call->struct_bytes > sizeof *call) {
+Asked read_unusual_call(const qpmesh_call& call, std::string_view operation) {
+  if (call.struct_bytes < sizeof call.struct_bytes || call.struct_bytes > sizeof call) {
     bad_argument(operation,
                  "set struct_bytes to sizeof(qpmesh_call), and all that is not used to 0",
-                 "a qpmesh_call of {} bytes; here it has {}", call->struct_bytes, sizeof *call);
+                 "a qpmesh_call of {} bytes; here it has {}", call.struct_bytes, sizeof call);
   }
-  qpmesh_call copy;
-  if (call->struct_bytes < sizeof copy) {
-    copy = {};
-    std::memcpy(&copy, call, call->struct_bytes);
-    call = &copy;
-  }
-  const qpmesh_call& own = *call;
+  qpmesh_call own{};
+  std::memcpy(&own, &call, call.struct_bytes);
   if (own.timeout_ms < QPMESH_NO_TIMEOUT) {
     bad_argument(operation, "1 or more, 0 for QPMESH_TIMEOUT_MS, or QPMESH_NO_TIMEOUT",
                  "a timeout of {} ms", own.timeout_ms);
   }
+  Asked asked = read_members(own);
   if (own.timeout_ms == QPMESH_NO_TIMEOUT) asked.options.timeout = no_limit;
   else if (own.timeout_ms != 0) asked.options.timeout = std::chrono::milliseconds{own.timeout_ms};
-  if (own.algorithm != nullptr) asked.options.algorithm = own.algorithm;
-  asked.options.synchronous = own.synchronous != 0;
-  asked.options.head = own.head != 0;
-  asked.user = {own.function, own.context, own.commutative != 0};
-  asked.prepared = own.prepared != 0;
   return asked;
 }
 
@@ -80,7 +69,7 @@ Asked read_blocking(const qpmesh_call* call, std::string_view operation) {
   return asked;
 }
 
-AnElement element_of(qpmesh_type type, std::string_view operation) {
+AnElement checked_element_of(qpmesh_type type, std::string_view operation) {
   if (type > QPMESH_STRUCT)
     return {static_cast<std::size_t>(type) - QPMESH_STRUCT, ElementType::none};
   const auto index = static_cast<std::size_t>(type);

@@ -122,10 +122,17 @@ int qpmesh_grid_exchange_async(const qpmesh_grid* grid, qpmesh_communicator* wor
     const Asked asked = read_call(call, operation);
     const auto messages =
         Access::messages_of(what.grid, what.world.communicator, what.in, what.out, operation);
+    // Those that have begun go when one cannot.
     std::vector<std::unique_ptr<qpmesh_request>> all;
     all.reserve(messages.size());
-    for (const detail::AnyMessage& message : messages)
-      all.push_back(begun(what.world, message, asked));
+    for (const detail::AnyMessage& message : messages) {
+      qpmesh_request* request = nullptr;
+      if (asked.prepared) prepare(what.world, message, asked.options, request);
+      else
+        start(request,
+              [&] { return Access::start(what.world.communicator, message, asked.options); });
+      all.emplace_back(request);
+    }
     for (auto& request : all) *requests++ = request.release();
   });
 }

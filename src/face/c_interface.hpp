@@ -29,6 +29,7 @@ struct qpmesh_request {  // NOLINT(readability-identifier-naming): C's name
 
   // From memory that handles gave back: a call allocates nothing when its thread has freed as many
   // as are in flight.
+  static void reserve();  // for the next one
   static void* operator new(std::size_t bytes);
   static void operator delete(void* memory) noexcept;
 };
@@ -108,8 +109,27 @@ struct Asked {
   CallOptions options{};
   UserFunction user{};
   bool prepared = false;
+  bool null_when_over = false;
 };
-Asked read_call(const qpmesh_call* call, std::string_view operation);
+// One of another length than here, or with a timeout.
+Asked read_unusual_call(const qpmesh_call& call, std::string_view operation);
+inline Asked read_members(const qpmesh_call& call) {
+  Asked asked;
+  if (call.algorithm != nullptr) asked.options.algorithm = call.algorithm;
+  asked.options.synchronous = call.synchronous != 0;
+  asked.options.head = call.head != 0;
+  asked.user = {call.function, call.context, call.commutative != 0};
+  asked.prepared = call.prepared != 0;
+  asked.null_when_over = call.null_when_over != 0;
+  return asked;
+}
+// Here, as what follows, for callers that use a few of the members.
+inline Asked read_call(const qpmesh_call* call, std::string_view operation) {
+  if (call == nullptr) return {};
+  if (call->struct_bytes != sizeof *call || call->timeout_ms != 0) [[unlikely]]
+    return read_unusual_call(*call, operation);
+  return read_members(*call);
+}
 // Of a call that has no _async form, or is not it.
 Asked read_blocking(const qpmesh_call* call, std::string_view operation);
 
@@ -120,7 +140,11 @@ struct AnElement {
   std::size_t bytes;
   ElementType type;
 };
-AnElement element_of(qpmesh_type type, std::string_view operation);
+AnElement checked_element_of(qpmesh_type type, std::string_view operation);
+inline AnElement element_of(qpmesh_type type, std::string_view operation) {
+  if (type == QPMESH_BYTE) return {1, ElementType::none};
+  return checked_element_of(type, operation);
+}
 
 inline detail::ConstElements source(const void* data, std::size_t count, AnElement element) {
   return {data, count, element.bytes, element.type};
@@ -129,21 +153,19 @@ inline detail::Elements target(void* data, std::size_t count, AnElement element)
   return {data, count, element.bytes, element.type};
 }
 
-// A started or prepared request of the caller's. Its memory comes first: nothing is in flight when
-// there is none.
-template <class What>
-std::unique_ptr<qpmesh_request> begun(qpmesh_communicator& world, const What& what,
-                                      const Asked& asked) {
-  auto own = std::make_unique<qpmesh_request>();
-  if (asked.prepared)
-    own->prepared.emplace(Access::prepare(world.communicator, what, asked.options));
-  else own->started = Access::start(world.communicator, what, asked.options);
-  return own;
+// A request of the caller's, of what begin() starts. There is memory for it first: nothing is in
+// flight when there is none.
+template <class Begin>
+void start(qpmesh_request*& request, Begin&& begin) {
+  qpmesh_request::reserve();
+  request = new qpmesh_request{std::forward<Begin>(begin)()};
 }
 template <class What>
-void start(qpmesh_communicator& world, const What& what, const Asked& asked,
-           qpmesh_request*& request) {
-  request = begun(world, what, asked).release();
+void prepare(qpmesh_communicator& world, const What& what, const CallOptions& options,
+             qpmesh_request*& request) {
+  auto own = std::make_unique<qpmesh_request>();
+  own->prepared.emplace(Access::prepare(world.communicator, what, options));
+  request = own.release();
 }
 
 }  // namespace qpmesh::face

@@ -58,26 +58,23 @@ class Row {
   std::unique_ptr<Place[]> many_;  // NOLINT(*-avoid-c-arrays)
 };
 
-// Memory of freed handles of this thread.
+// Memory of handles that this thread freed.
 class FreeHandles {
  public:
   void* take(std::size_t bytes) {
     if (first_ == nullptr) return ::operator new(bytes);
     --count_;
-    void* const memory = std::exchange(first_, first_->next);
-    return memory;
+    return std::exchange(first_, first_->next);
   }
   void give(void* memory) noexcept {
-    if (count_ == count_max) return ::operator delete(memory);
+    if (count_ == count_max) [[unlikely]]
+      return give_first(memory);
     ++count_;
     first_ = ::new (memory) Free{first_};
   }
-  FreeHandles() = default;
-  FreeHandles(const FreeHandles&) = delete;
-  FreeHandles& operator=(const FreeHandles&) = delete;
-  ~FreeHandles() {
-    while (first_ != nullptr) ::operator delete(std::exchange(first_, first_->next));
-    count_ = count_max;  // what is freed later, when the thread ends, is not kept
+  void reserve(std::size_t bytes) {
+    if (first_ == nullptr) [[unlikely]]
+      give(::operator new(bytes));
   }
 
  private:
@@ -86,10 +83,29 @@ class FreeHandles {
   };
   static constexpr int count_max = 1024;  // 100 KiB; a thread may free what others began
 
+  void give_first(void* memory) noexcept;
+  void keep_none() noexcept {  // the thread ends
+    while (first_ != nullptr) ::operator delete(std::exchange(first_, first_->next));
+    count_ = count_max;
+  }
+
   Free* first_ = nullptr;
-  int count_ = 0;
+  int count_ = count_max;  // until the first is given, and again when the thread ends
+  bool begun_ = false;
 };
-thread_local FreeHandles free_handles;
+// initial-exec and constinit: found without a call, as FramePool's.
+[[gnu::tls_model("initial-exec")]] constinit thread_local FreeHandles free_handles;
+
+void FreeHandles::give_first(void* memory) noexcept {
+  if (begun_) return ::operator delete(memory);  // there are many, or the thread ends
+  begun_ = true;
+  count_ = 0;
+  struct End {
+    ~End() { free_handles.keep_none(); }
+  };
+  thread_local const End end;
+  give(memory);
+}
 
 AnyMessage a_send(const void* data, std::size_t count, qpmesh_type type, int destination, int tag,
                   std::string_view operation) {
@@ -115,6 +131,7 @@ void start(qpmesh_request& request) {
 
 }  // namespace
 
+void qpmesh_request::reserve() { free_handles.reserve(sizeof(qpmesh_request)); }
 void* qpmesh_request::operator new(std::size_t bytes) { return free_handles.take(bytes); }
 void qpmesh_request::operator delete(void* memory) noexcept { free_handles.give(memory); }
 
@@ -128,6 +145,14 @@ int qpmesh_test(qpmesh_request* request, int* done, qpmesh_status* status) {
 
 int qpmesh_wait(qpmesh_request* request, qpmesh_status* status) {
   return guarded("wait", [&] { store(status, required_request(request, "wait").wait()); });
+}
+
+int qpmesh_wait_and_free(qpmesh_request* request, qpmesh_status* status) {
+  return guarded("wait", [&] {
+    required(request, "request", "wait");
+    const std::unique_ptr<qpmesh_request> own{request};  // gone, whatever the end
+    store(status, own->prepared ? own->request().wait() : Access::finish(own->started));
+  });
 }
 
 int qpmesh_wait_for(qpmesh_request* request, int limit_ms, int* done, qpmesh_status* status) {
@@ -237,8 +262,18 @@ int qpmesh_send_async(qpmesh_communicator* world, const void* data, size_t count
                       int destination, int tag, const qpmesh_call* call, qpmesh_request** request) {
   constexpr std::string_view operation = "send_async";
   return guarded(operation, [&] {
-    start(required_world(world, operation), a_send(data, count, type, destination, tag, operation),
-          read_call(call, operation), required(request, "request", operation));
+    auto& own = required_world(world, operation);
+    auto& made = required(request, "request", operation);
+    const Asked asked = read_call(call, operation);
+    const auto elements = source(data, count, element_of(type, operation));
+    if (asked.prepared) [[unlikely]] {
+      return prepare(own, AnyMessage::send(elements, destination, tag), asked.options, made);
+    }
+    qpmesh_request::reserve();
+    Request started =
+        Access::send_async(own.communicator, elements, destination, tag, asked.options);
+    const bool is_null = asked.null_when_over && Access::has_untold_end(started);
+    made = is_null ? nullptr : new qpmesh_request{std::move(started)};
   });
 }
 
@@ -256,8 +291,16 @@ int qpmesh_receive_async(qpmesh_communicator* world, void* data, size_t count, q
                          int from, int tag, const qpmesh_call* call, qpmesh_request** request) {
   constexpr std::string_view operation = "receive_async";
   return guarded(operation, [&] {
-    start(required_world(world, operation), a_receive(data, count, type, from, tag, operation),
-          read_call(call, operation), required(request, "request", operation));
+    auto& own = required_world(world, operation);
+    auto& made = required(request, "request", operation);
+    const Asked asked = read_call(call, operation);
+    const auto elements = target(data, count, element_of(type, operation));
+    if (asked.prepared) [[unlikely]] {
+      return prepare(own, AnyMessage::receive(elements, from, tag), asked.options, made);
+    }
+    start(made, [&] {
+      return Access::receive_async(own.communicator, elements, from, tag, asked.options);
+    });
   });
 }
 
@@ -284,8 +327,11 @@ int qpmesh_sendrecv_async(qpmesh_communicator* world, const void* sent, size_t s
     const AnyMessage what = an_exchange(
         a_send(sent, sent_count, sent_type, to, sent_tag, operation),
         a_receive(received, received_count, received_type, from, received_tag, operation));
-    start(required_world(world, operation), what, read_call(call, operation),
-          required(request, "request", operation));
+    auto& own = required_world(world, operation);
+    auto& made = required(request, "request", operation);
+    const Asked asked = read_call(call, operation);
+    if (asked.prepared) return prepare(own, what, asked.options, made);
+    start(made, [&] { return Access::start(own.communicator, what, asked.options); });
   });
 }
 

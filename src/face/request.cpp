@@ -144,6 +144,20 @@ Status Request::wait() {
   return tell(*state_, [&] { return calls::finish_waiting(*state_); });
 }
 
+Status Request::finish() {
+  if (state_ == nullptr || state_->settled) return wait();
+  std::shared_ptr<context::CommunicatorState> last;  // outlives the call
+  {
+    const CallScope scope{context_of(*state_), state_->operation};
+    if (calls::settle_if_well(*state_)) {
+      const Status status = state_->status;
+      last = RequestState::free_in_turn(std::exchange(state_, nullptr));
+      return status;
+    }
+  }
+  return wait();
+}
+
 bool Request::wait_for(std::chrono::milliseconds limit) {
   if (test()) return true;
   const CallScope scope{context_of(*state_), state_->operation};

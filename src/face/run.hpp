@@ -30,9 +30,9 @@ Request run_async(const std::shared_ptr<context::CommunicatorState>& state,
   auto* const request = ::new (memory) RequestState{state, operation, options};
   try {
     const context::Allocations& buffers = context.allocations();
-    if (buffers.may_hold(read)) [[unlikely]]
+    if (read != nullptr && buffers.may_hold(read)) [[unlikely]]
       request->keep().buffers[0] = buffers.at(read);
-    if (buffers.may_hold(written)) [[unlikely]]
+    if (written != nullptr && buffers.may_hold(written)) [[unlikely]]
       request->keep().buffers[1] = buffers.at(written);
     prepare(*request);
   } catch (...) {  // nothing was started: arguments are checked before

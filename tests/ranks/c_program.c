@@ -11,7 +11,7 @@
 enum { ranks_max = 64 };
 
 static int wrong = 0;
-static const qpmesh_call no_call = {sizeof no_call, 0, NULL, 0, 0, NULL, NULL, 0, 0};
+static const qpmesh_call no_call = {sizeof no_call, 0, NULL, 0, 0, NULL, NULL, 0, 0, 0};
 
 static void expect_at(int line, int holds, const char* what) {
   if (holds) return;
@@ -128,6 +128,38 @@ static void test_messages(qpmesh_communicator* world, int rank, int size) {
   EXPECT_OK(qpmesh_request_free(requests[0]));
   EXPECT_OK(qpmesh_request_free(requests[1]));
   EXPECT_OK(qpmesh_request_free(requests[2]));
+
+  /* A short send is over when the call returns, and needs no request then. */
+  {
+    qpmesh_call no_request = no_call, synchronous_too = no_call, prepared = no_call;
+    no_request.null_when_over = 1;
+    synchronous_too.null_when_over = synchronous_too.synchronous = 1;
+    prepared.null_when_over = prepared.prepared = 1;
+    EXPECT_OK(qpmesh_receive_async(world, in, 1, QPMESH_INT32, previous, 25, NULL, &requests[0]));
+    requests[1] = requests[0];
+    EXPECT_OK(
+        qpmesh_send_async(world, &rank, 1, QPMESH_INT32, next, 25, &no_request, &requests[1]));
+    EXPECT(requests[1] == NULL);
+    EXPECT_OK(qpmesh_wait_and_free(requests[0], &status));
+    EXPECT(in[0] == previous && status.tag == 25 && status.source == previous);
+    EXPECT_OK(qpmesh_receive_async(world, in, 1, QPMESH_INT32, previous, 26, NULL, &requests[0]));
+    EXPECT_OK(
+        qpmesh_send_async(world, &rank, 1, QPMESH_INT32, next, 26, &synchronous_too, &requests[1]));
+    if (rank != next) EXPECT(requests[1] != NULL);
+    EXPECT_OK(qpmesh_wait_and_free(requests[0], NULL));
+    if (requests[1] != NULL) EXPECT_OK(qpmesh_wait_and_free(requests[1], NULL));
+    EXPECT_OK(qpmesh_send_async(world, &rank, 1, QPMESH_INT32, next, 27, &prepared, &request));
+    EXPECT(request != NULL);
+    EXPECT_OK(qpmesh_start(request));
+    EXPECT_OK(qpmesh_receive(world, in, 1, QPMESH_INT32, previous, 27, NULL, NULL));
+    EXPECT_OK(qpmesh_wait_and_free(request, NULL));
+    /* What fails is freed, too. */
+    EXPECT_OK(qpmesh_receive_async(world, in, 1, QPMESH_INT32, rank, 28, NULL, &request));
+    EXPECT_OK(qpmesh_send(world, out, 2, QPMESH_INT32, rank, 28, NULL));
+    EXPECT(qpmesh_wait_and_free(request, NULL) == QPMESH_TRUNCATED);
+    EXPECT_OK(qpmesh_receive(world, in, 2, QPMESH_INT32, rank, 28, NULL, NULL));
+    EXPECT(qpmesh_wait_and_free(NULL, NULL) == QPMESH_BAD_ARGUMENT);
+  }
 
   /* A receive that is taken back, once. */
   EXPECT_OK(qpmesh_receive_async(world, in, 1, QPMESH_INT32, previous, 30, NULL, &request));
