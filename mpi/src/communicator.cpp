@@ -19,6 +19,8 @@ Communicator::Communicator(qpmesh_communicator* of)
 Communicator::Communicator(const Communicator& parent, std::nullptr_t) noexcept
     : mesh{nullptr}, rank{parent.rank}, size{parent.size} {}
 
+bool Communicator::threads_count_at_once = false;
+
 Communicator::~Communicator() {
   forget_buffer(*this);
   qpmesh_communicator_free(mesh);

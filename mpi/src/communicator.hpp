@@ -21,6 +21,22 @@ namespace qpmesh::mpi {
 class BsendBuffer;
 
 struct Communicator : Counted {
+  // MPI_THREAD_MULTIPLE. Otherwise one thread at a time is in MPI, and every operation, which
+  // counts its communicator, is spared two locked instructions.
+  static bool threads_count_at_once;
+  void count_one_more() noexcept {
+    if (threads_count_at_once) [[unlikely]]
+      return Counted::count_one_more();
+    references.store(references.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  bool count_one_less() noexcept {
+    if (threads_count_at_once) [[unlikely]]
+      return Counted::count_one_less();
+    const int left = references.load(std::memory_order_relaxed) - 1;
+    references.store(left, std::memory_order_relaxed);
+    return left == 0;
+  }
+
   // Owns the mesh's communicator.
   explicit Communicator(qpmesh_communicator* of);
   // A duplicate of the parent, whose mesh comes later.

@@ -13,7 +13,11 @@ struct Counted {
   Counted(const Counted&) = delete;
   Counted& operator=(const Counted&) = delete;
 
-  // Who takes the last reference away sees what all others wrote: release, then acquire.
+  void count_one_more() noexcept { references.fetch_add(1, std::memory_order_relaxed); }
+  // True: that was the last one. Who takes it away sees what all others wrote: release, then
+  // acquire.
+  bool count_one_less() noexcept { return references.fetch_sub(1, std::memory_order_acq_rel) == 1; }
+
   std::atomic<int> references{1};
 
  protected:
@@ -22,12 +26,12 @@ struct Counted {
 
 template <class T>
 void retain(T* object) noexcept {
-  object->references.fetch_add(1, std::memory_order_relaxed);
+  object->count_one_more();
 }
 
 template <class T>
 void release(T* object) {
-  if (object->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete object;
+  if (object->count_one_less()) delete object;
 }
 
 // One of the references to an object, or none.

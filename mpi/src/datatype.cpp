@@ -112,10 +112,9 @@ Datatype& given_type(MPI_Datatype handle) {
       handle == MPI_DATATYPE_NULL ? "the datatype is MPI_DATATYPE_NULL" : "this is no datatype");
 }
 
-Datatype& committed_type(MPI_Datatype handle) {
-  Datatype& type = given_type(handle);
-  if (!type.committed) fail(MPI_ERR_TYPE, "the datatype was not committed: call MPI_Type_commit");
-  return type;
+void fail_uncommitted(MPI_Datatype handle) {
+  given_type(handle);
+  fail(MPI_ERR_TYPE, "the datatype was not committed: call MPI_Type_commit");
 }
 
 void pack(const void* buffer, MPI_Count count, const Datatype& type, void* packed) {

@@ -126,7 +126,13 @@ inline Datatype* datatype_of(MPI_Datatype handle) noexcept {
 // An argument. Failure{MPI_ERR_TYPE} where there is no type, or, for data, one that was not
 // committed.
 Datatype& given_type(MPI_Datatype handle);
-Datatype& committed_type(MPI_Datatype handle);
+[[noreturn]] void fail_uncommitted(MPI_Datatype handle);
+inline Datatype& committed_type(MPI_Datatype handle) {
+  Datatype* const type = datatype_of(handle);
+  if (type == nullptr || !type->committed) [[unlikely]]
+    fail_uncommitted(handle);
+  return *type;
+}
 
 // ---- data; buffers are the program's ----
 

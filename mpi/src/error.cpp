@@ -253,14 +253,26 @@ Failure last_failure() {
   return {error_class_of(error.code), error.text};
 }
 
-void check(int qpmesh_result) {
-  if (qpmesh_result != QPMESH_OK) throw last_failure();
-}
+void fail_as_told() { throw last_failure(); }
 
 int report(Communicator* where, const char* function, const Failure& failure) {
   std::string text = described(where, function, failure);
   last = {failure.code, text};
   return handle(responsible(where), failure.code, text);
+}
+
+int report(Communicator* where, const char* function, const std::exception_ptr& thrown) {
+  Failure failure{MPI_ERR_INTERN, {}};
+  try {
+    std::rethrow_exception(thrown);
+  } catch (Failure& own) {
+    failure = std::move(own);
+  } catch (const std::bad_alloc&) {
+    failure.code = MPI_ERR_NO_MEM;
+  } catch (const std::exception& other) {
+    failure.text = other.what();
+  }
+  return report(where, function, failure);
 }
 
 int last_used_code() noexcept {

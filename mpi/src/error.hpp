@@ -10,6 +10,7 @@
 
 #include "counted.hpp"
 #include "mpi.h"
+#include "qpmesh/qpmesh.h"
 
 namespace qpmesh::mpi {
 
@@ -42,7 +43,11 @@ T& require_object(T* object, int code, const Parts&... parts) {
 }
 
 // What a call of qpmesh returned: fails with the thread's last error of the library.
-void check(int qpmesh_result);
+[[noreturn]] void fail_as_told();
+inline void check(int qpmesh_result) {
+  if (qpmesh_result != QPMESH_OK) [[unlikely]]
+    fail_as_told();
+}
 // The failure of that error.
 Failure last_failure();
 // The class of a qpmesh_code.
@@ -55,21 +60,22 @@ int error_class_of(int qpmesh_code) noexcept;
 // MPI_Error_string gives the text from now on, in this thread.
 int report(Communicator* where, const char* function, const Failure& failure);
 
+// The same of what a call threw.
+int report(Communicator* where, const char* function, const std::exception_ptr& thrown);
+
 // A call of MPI: what it throws is reported.
 template <class Body>
 int guarded(const char* function, Communicator* where, Body&& body) {
-  Failure failure{MPI_ERR_INTERN, {}};
+  std::exception_ptr thrown;  // a call that goes well pays for no more than this
   try {
     std::forward<Body>(body)();
     return MPI_SUCCESS;
-  } catch (Failure& thrown) {
-    failure = std::move(thrown);
-  } catch (const std::bad_alloc&) {
-    failure.code = MPI_ERR_NO_MEM;
-  } catch (const std::exception& thrown) {
-    failure.text = thrown.what();
+  } catch (const Failure&) {
+    thrown = std::current_exception();
+  } catch (const std::exception&) {
+    thrown = std::current_exception();
   }
-  return report(where, function, failure);  // outside of the handler: it may call MPI, or throw
+  return report(where, function, thrown);  // outside of the handler: it may call MPI, or throw
 }
 template <class Body>
 int guarded(const char* function, Body&& body) {

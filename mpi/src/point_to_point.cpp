@@ -13,14 +13,17 @@ namespace {
 
 enum class Mode { standard, synchronous, buffered, ready };
 
-// A message that is too long is received, as far as there is room, and told.
-constexpr qpmesh_call taking_head{sizeof(qpmesh_call), 0, nullptr, 0, 0, nullptr, nullptr, 0, 1, 0};
-constexpr qpmesh_call synchronous_call{
-    sizeof(qpmesh_call), 0, nullptr, 1, 0, nullptr, nullptr, 0, 0, 0};
-
-const qpmesh_call* call_of(Mode mode) noexcept {
-  return mode == Mode::synchronous ? &synchronous_call : nullptr;
+constexpr qpmesh_call call_with(int qpmesh_call::*option) noexcept {
+  qpmesh_call call{};
+  call.struct_bytes = sizeof call;
+  call.*option = 1;
+  return call;
 }
+// A message that is too long is received, as far as there is room, and told.
+constexpr qpmesh_call taking_head = call_with(&qpmesh_call::head);
+constexpr qpmesh_call synchronous_call = call_with(&qpmesh_call::synchronous);
+// A send that is over when it begins has no request.
+constexpr qpmesh_call null_when_over = call_with(&qpmesh_call::null_when_over);
 
 // ---- arguments ----
 
@@ -67,14 +70,19 @@ void send(Communicator& own, const Elements& elements, int rank, int tag, Mode m
   if (mode == Mode::buffered)
     return buffered_send(own, bytes, length(elements), target.rank, target.tag);
   check(qpmesh_send(own.mesh, bytes, length(elements), QPMESH_BYTE, target.rank, target.tag,
-                    call_of(mode)));
+                    mode == Mode::synchronous ? &synchronous_call : nullptr));
 }
 
-void begin_send(Request& request, const std::byte* bytes, std::size_t count, To target, Mode mode) {
-  Communicator& own = *request.communicator;
-  if (mode == Mode::buffered) return buffered_send(own, bytes, count, target.rank, target.tag);
-  check(qpmesh_send_async(own.mesh, bytes, count, QPMESH_BYTE, target.rank, target.tag,
-                          call_of(mode), &request.operation));
+// Null: it is over.
+qpmesh_request* begin_send(Communicator& own, const std::byte* bytes, std::size_t count, To target,
+                           Mode mode) {
+  qpmesh_request* operation = nullptr;
+  if (mode == Mode::buffered)
+    return buffered_send(own, bytes, count, target.rank, target.tag), operation;
+  const qpmesh_call* const call = mode == Mode::synchronous ? &synchronous_call : &null_when_over;
+  check(qpmesh_send_async(own.mesh, bytes, count, QPMESH_BYTE, target.rank, target.tag, call,
+                          &operation));
+  return operation;
 }
 
 // Where the bytes of a request's elements are, or shall be.
@@ -89,10 +97,19 @@ std::byte* target(Request& request, const Elements& elements) {
 
 MPI_Request isend(Communicator& own, const Elements& elements, int rank, int tag, Mode mode) {
   const To where = to(own, rank, tag);
+  if (elements.in_one_piece()) [[likely]] {
+    free_requests.reserve(sizeof(Request));  // nothing fails when it has begun
+    qpmesh_request* const operation =
+        begin_send(own, elements.first_byte(), length(elements), where, mode);
+    if (operation == nullptr) return sent_at_once.handle();
+    auto* const request = new Request{&own, Request::Kind::send};
+    request->operation = operation;
+    return request->handle();
+  }
   auto request = std::make_unique<Request>(&own, Request::Kind::send);
   const std::byte* const bytes = source(*request, elements);
-  if (request->extra != nullptr) request->extra->staging.begin();
-  begin_send(*request, bytes, length(elements), where, mode);
+  request->extra->staging.begin();
+  request->operation = begin_send(own, bytes, length(elements), where, mode);
   return request.release()->handle();
 }
 
@@ -113,8 +130,9 @@ MPI_Request send_init(Communicator& own, const Elements& elements, int rank, int
   auto request = std::make_unique<Request>(&own, Request::Kind::send);
   const std::byte* const bytes = source(*request, elements);
   const std::size_t count = length(elements);
-  return prepare(std::move(request), elements,
-                 [=](Request& started) { begin_send(started, bytes, count, where, mode); });
+  return prepare(std::move(request), elements, [=](Request& started) {
+    started.operation = begin_send(*started.communicator, bytes, count, where, mode);
+  });
 }
 
 // ---- receives ----
@@ -131,9 +149,12 @@ void receive(Communicator& own, const Elements& elements, int rank, int tag, MPI
   check_received(got, length(elements));
 }
 
-void begin_receive(Request& request, std::byte* bytes, To source) {
-  check(qpmesh_receive_async(request.communicator->mesh, bytes, request.capacity_bytes, QPMESH_BYTE,
-                             source.rank, source.tag, &taking_head, &request.operation));
+qpmesh_request* begin_receive(const Communicator& own, std::byte* bytes, std::size_t count,
+                              To source) {
+  qpmesh_request* operation = nullptr;
+  check(qpmesh_receive_async(own.mesh, bytes, count, QPMESH_BYTE, source.rank, source.tag,
+                             &taking_head, &operation));
+  return operation;
 }
 
 std::unique_ptr<Request> a_receive(Communicator& own, const Elements& elements) {
@@ -144,8 +165,19 @@ std::unique_ptr<Request> a_receive(Communicator& own, const Elements& elements) 
 
 MPI_Request ireceive(Communicator& own, const Elements& elements, int rank, int tag) {
   const To source = from(own, rank, tag);
+  if (elements.in_one_piece()) [[likely]] {
+    const std::size_t count = length(elements);
+    free_requests.reserve(sizeof(Request));
+    qpmesh_request* const operation =
+        begin_receive(own, const_cast<std::byte*>(elements.first_byte()), count, source);
+    auto* const request = new Request{&own, Request::Kind::receive};
+    request->operation = operation;
+    request->capacity_bytes = count;
+    return request->handle();
+  }
   auto request = a_receive(own, elements);
-  begin_receive(*request, target(*request, elements), source);
+  request->operation =
+      begin_receive(own, target(*request, elements), request->capacity_bytes, source);
   return request.release()->handle();
 }
 
@@ -153,8 +185,9 @@ MPI_Request receive_init(Communicator& own, const Elements& elements, int rank, 
   const To source = from(own, rank, tag);
   auto request = a_receive(own, elements);
   std::byte* const bytes = target(*request, elements);
-  return prepare(std::move(request), elements,
-                 [=](Request& started) { begin_receive(started, bytes, source); });
+  return prepare(std::move(request), elements, [=](Request& started) {
+    started.operation = begin_receive(*started.communicator, bytes, started.capacity_bytes, source);
+  });
 }
 
 // ---- both ----

@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <new>
 #include <optional>
+#include <utility>
 
 #include "communicator.hpp"
 #include "counted.hpp"
@@ -31,6 +33,44 @@ struct Generalized {
   bool complete() const noexcept { return (state & is_complete) != 0; }
 };
 
+// Memory of requests that this thread freed.
+class FreeRequests {
+ public:
+  void* take(std::size_t bytes) {
+    if (first_ == nullptr) return ::operator new(bytes);
+    --count_;
+    return std::exchange(first_, first_->next);
+  }
+  void give(void* memory) noexcept {
+    if (count_ == count_max) [[unlikely]]
+      return give_first(memory);
+    ++count_;
+    first_ = ::new (memory) Free{first_};
+  }
+  // The next one of so many bytes is there.
+  void reserve(std::size_t bytes) {
+    if (first_ == nullptr) [[unlikely]]
+      give(::operator new(bytes));
+  }
+  void keep_none() noexcept {  // the thread ends
+    while (first_ != nullptr) ::operator delete(std::exchange(first_, first_->next));
+    count_ = count_max;
+  }
+
+ private:
+  struct Free {
+    Free* next;
+  };
+  static constexpr int count_max = 1024;
+  void give_first(void* memory) noexcept;
+
+  Free* first_ = nullptr;
+  int count_ = count_max;  // until the first is given, and again when the thread ends
+  bool begun_ = false;
+};
+// initial-exec and constinit: found without a call.
+[[gnu::tls_model("initial-exec")]] extern constinit thread_local FreeRequests free_requests;
+
 // What a request has where the usual one does not need it.
 struct RequestExtra {
   Staging staging{};
@@ -51,9 +91,14 @@ struct Request {
   enum class Kind : std::uint8_t { send, receive, collective, generalized };
 
   Request(Communicator* of, Kind own_kind) noexcept : communicator{of}, kind{own_kind} {}
+  // sent_at_once alone.
+  struct Sent {};
+  explicit Request(Sent) noexcept : kind{Kind::send}, ended{true} {}
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
-  ~Request();
+  ~Request() {
+    if (operation != nullptr) qpmesh_request_free(operation);
+  }
 
   RequestExtra& need_extra() {
     if (extra == nullptr) extra = std::make_unique<RequestExtra>();
@@ -74,10 +119,16 @@ struct Request {
 
   static constexpr qpmesh_status none{QPMESH_NO_RANK, QPMESH_ANY_TAG, 0};
 
-  // From memory of requests that this thread freed.
-  static void* operator new(std::size_t bytes);
-  static void operator delete(void* memory) noexcept;
+  static void* operator new(std::size_t bytes) { return free_requests.take(bytes); }
+  static void operator delete(void* memory) noexcept { free_requests.give(memory); }
 };
+
+// Of every send that was over when it began: there is nothing to remember of it. It is of no
+// communicator, for it does not fail.
+extern Request sent_at_once;
+inline bool is_sent_at_once(MPI_Request handle) noexcept {
+  return reinterpret_cast<Request*>(handle) == &sent_at_once;
+}
 
 [[noreturn]] void fail_without_request(MPI_Request handle);
 inline bool is_null(MPI_Request handle) noexcept { return handle == MPI_REQUEST_NULL; }

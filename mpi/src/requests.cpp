@@ -17,38 +17,6 @@
 namespace qpmesh::mpi {
 namespace {
 
-// Memory of requests that this thread freed.
-class FreeRequests {
- public:
-  void* take(std::size_t bytes) {
-    if (first_ == nullptr) return ::operator new(bytes);
-    --count_;
-    return std::exchange(first_, first_->next);
-  }
-  void give(void* memory) noexcept {
-    if (count_ == count_max) return ::operator delete(memory);
-    ++count_;
-    first_ = ::new (memory) Free{first_};
-  }
-  FreeRequests() = default;
-  FreeRequests(const FreeRequests&) = delete;
-  FreeRequests& operator=(const FreeRequests&) = delete;
-  ~FreeRequests() {
-    while (first_ != nullptr) ::operator delete(std::exchange(first_, first_->next));
-    count_ = count_max;  // what is freed later, when the thread ends, is not kept
-  }
-
- private:
-  struct Free {
-    Free* next;
-  };
-  static constexpr int count_max = 1024;
-
-  Free* first_ = nullptr;
-  int count_ = 0;
-};
-thread_local FreeRequests free_requests;
-
 // ---- one request ----
 
 // One look, or until its end. False: it goes on. How it failed stays in it: tell says it.
@@ -66,8 +34,9 @@ bool look(Request& request, bool wait) {
   }
   if (request.operation != nullptr) {
     int done = 1;
-    const int code = wait ? qpmesh_wait(request.operation, &request.got)
+    const int code = wait ? qpmesh_wait_and_free(request.operation, &request.got)
                           : qpmesh_test(request.operation, &done, &request.got);
+    if (wait) request.operation = nullptr;  // not before: another thread may cancel it
     if (code != QPMESH_OK) [[unlikely]] {
       request.ended = true;
       request.need_extra().failure = last_failure();
@@ -136,17 +105,45 @@ void conclude(MPI_Request& handle) {
 
 bool is_active(MPI_Request handle) { return !is_null(handle) && request_of(handle).active; }
 
+// The usual end, where it is waited for, and there is nothing to do but to tell it. False: tell
+// says more.
+bool wait_plainly(Request& request, MPI_Status* status) {
+  if (request.ended || request.extra != nullptr || request.operation == nullptr) return false;
+  const int code = qpmesh_wait_and_free(request.operation, &request.got);
+  request.operation = nullptr;
+  request.ended = true;
+  if (code != QPMESH_OK) [[unlikely]] {
+    request.need_extra().failure = last_failure();
+    return false;
+  }
+  if (request.kind != Request::Kind::receive) return set_empty_status(status), true;
+  if (request.got.bytes > request.capacity_bytes) [[unlikely]]
+    return false;
+  set_status(status, request.got);
+  return true;
+}
+
 // Is told of errors after its request is gone.
 thread_local Reference<Communicator> of_failed;
 
 // Its end, if it has come, or when it comes.
 bool complete(MPI_Request& handle, bool wait, MPI_Status* status) {
+  if (is_sent_at_once(handle)) {
+    handle = MPI_REQUEST_NULL;
+    set_empty_status(status);
+    return true;
+  }
   if (!is_active(handle)) {
     set_empty_status(status);
     return true;
   }
   Request& request = request_of(handle);
   try {
+    if (wait && wait_plainly(request, status)) [[likely]] {
+      handle = MPI_REQUEST_NULL;
+      delete &request;
+      return true;
+    }
     if (!look(request, wait)) return false;
     tell(request, status);
   } catch (...) {
@@ -193,6 +190,7 @@ void reap() {
 void free_request(MPI_Request& handle) {
   Request& request = request_of(handle);
   handle = MPI_REQUEST_NULL;
+  if (&request == &sent_at_once) return;
   if (request.kind == Request::Kind::generalized) {
     const int before = request.extra->generalized->state.fetch_or(Generalized::is_freed);
     if ((before & Generalized::is_complete) != 0) destroy(request);
@@ -223,19 +221,17 @@ Reference<Communicator> communicator_of(int count, const MPI_Request* requests) 
 
 template <class Body>
 int on_requests(const char* function, int count, MPI_Request* requests, Body&& body) {
-  Reference<Communicator> where = communicator_of(count, requests);
   std::exception_ptr failure;
-  of_failed = {};
   try {
     reap();
     std::forward<Body>(body)(list(count, requests));
+    return MPI_SUCCESS;
   } catch (...) {
     failure = std::current_exception();
-    if (of_failed) where = of_failed;
   }
-  return guarded(function, where.get(), [&] {
-    if (failure) std::rethrow_exception(failure);
-  });
+  const Reference<Communicator> where =
+      of_failed ? std::exchange(of_failed, {}) : communicator_of(count, requests);
+  return guarded(function, where.get(), [&] { std::rethrow_exception(failure); });
 }
 
 // The errors of several calls: all of them are made, then the first is told, and each in its
@@ -438,9 +434,20 @@ void set_elements(MPI_Status* status, MPI_Datatype type, MPI_Count count) {
 
 }  // namespace
 
-Request::~Request() { qpmesh_request_free(operation); }
-void* Request::operator new(std::size_t bytes) { return free_requests.take(bytes); }
-void Request::operator delete(void* memory) noexcept { free_requests.give(memory); }
+constinit thread_local FreeRequests free_requests;
+
+void FreeRequests::give_first(void* memory) noexcept {
+  if (begun_) return ::operator delete(memory);  // there are many, or the thread ends
+  begun_ = true;
+  count_ = 0;
+  struct End {
+    ~End() { free_requests.keep_none(); }
+  };
+  thread_local const End end;
+  give(memory);
+}
+
+Request sent_at_once{Request::Sent{}};
 
 void fail_without_request(MPI_Request handle) {
   require_running();
@@ -483,21 +490,14 @@ void finish_abandoned() {
 using namespace qpmesh::mpi;
 
 QPMESH_MPI_ENTRY(Wait, (MPI_Request * request, MPI_Status* status)) {
-  Communicator* const where =
-      is_predefined(*request) ? nullptr : request_of(*request).communicator.get();
-  return guarded("MPI_Wait", where, [&] {
-    reap();
-    complete(*request, true, status);
-  });
+  return on_requests("MPI_Wait", 1, request,
+                     [&](std::span<MPI_Request> one) { complete(one[0], true, status); });
 }
 
 QPMESH_MPI_ENTRY(Test, (MPI_Request * request, int* flag, MPI_Status* status)) {
-  Communicator* const where =
-      is_predefined(*request) ? nullptr : request_of(*request).communicator.get();
-  return guarded("MPI_Test", where, [&] {
-    reap();
+  return on_requests("MPI_Test", 1, request, [&](std::span<MPI_Request> one) {
     *flag = 1;
-    *flag = complete(*request, false, status);
+    *flag = complete(one[0], false, status);
   });
 }
 

@@ -326,6 +326,73 @@ static void freed_with_communicator(void) {
   if (rank != 0) MPI_Comm_free(&comm);
 }
 
+// A short send may be over when it begins: what stands for it is a request all the same, whichever
+// others are over, too.
+static void over_when_begun(void) {
+  enum { each = 8 };
+  const int right = (rank + 1) % size, left = (rank + size - 1) % size;
+  int in[each], out[each], flag = 0, index = -1, count = -1, indices[each], cancelled = -1;
+  MPI_Request receives[each], sends[each];
+  MPI_Status status, statuses[each];
+  for (int i = 0; i < each; ++i) {
+    in[i] = -1;
+    out[i] = 100 * rank + i;
+    MPI_Irecv(&in[i], 1, MPI_INT, left, i, MPI_COMM_WORLD, &receives[i]);
+  }
+  int begun = 1;
+  for (int i = 0; i < each; ++i) {
+    MPI_Isend(&out[i], 1, MPI_INT, right, i, MPI_COMM_WORLD, &sends[i]);
+    begun &= sends[i] != MPI_REQUEST_NULL;
+  }
+  SAYS("a send that begins has a request", begun);
+  while (!flag) MPI_Request_get_status(sends[0], &flag, &status);
+  SAYS("Request_get_status tells the end of a send and keeps its request",
+       is_empty(&status) && sends[0] != MPI_REQUEST_NULL);
+  status = untouched();
+  MPI_Wait(&sends[0], &status);
+  SAYS("Wait gives the status of a send, and ends no other",
+       is_empty(&status) && sends[0] == MPI_REQUEST_NULL && sends[1] != MPI_REQUEST_NULL);
+  for (flag = 0; !flag;) MPI_Test(&sends[1], &flag, &status);
+  SAYS("Test ends a send", is_empty(&status) && sends[1] == MPI_REQUEST_NULL);
+  MPI_Request_free(&sends[2]);
+  SAYS("a send may be freed", sends[2] == MPI_REQUEST_NULL && sends[3] != MPI_REQUEST_NULL);
+  MPI_Waitany(each, sends, &index, &status);
+  SAYS("Waitany gives one of the sends",
+       index >= 3 && is_empty(&status) && sends[index] == MPI_REQUEST_NULL);
+  for (int told = 4; told < each; told += count) {
+    MPI_Waitsome(each, sends, &count, indices, statuses);
+    SAYS("Waitsome gives the others, each once", count >= 1 && count <= each - told);
+    if (count < 1) break;
+    for (int i = 0; i < count; ++i)
+      SAYS("and they are null", sends[indices[i]] == MPI_REQUEST_NULL && is_empty(&statuses[i]));
+  }
+  MPI_Waitsome(each, sends, &count, indices, statuses);
+  SAYS("then all are told", count == MPI_UNDEFINED);
+  MPI_Waitall(each, receives, statuses);
+  int right_all = 1;
+  for (int i = 0; i < each; ++i)
+    right_all &= in[i] == 100 * left + i && statuses[i].MPI_TAG == i &&
+                 statuses[i].MPI_SOURCE == left && count_of(&statuses[i], MPI_INT) == 1;
+  SAYS("all have arrived", right_all);
+
+  MPI_Irecv(in, 1, MPI_INT, left, 0, MPI_COMM_WORLD, receives);
+  MPI_Isend(out, 1, MPI_INT, right, 0, MPI_COMM_WORLD, sends);
+  MPI_Isend(out, 0, MPI_INT, MPI_PROC_NULL, 0, MPI_COMM_WORLD, &sends[1]);
+  for (flag = 0; !flag;) MPI_Testall(2, sends, &flag, statuses);
+  SAYS("Testall ends sends, one to nobody too",
+       sends[0] == MPI_REQUEST_NULL && sends[1] == MPI_REQUEST_NULL && is_empty(&statuses[1]));
+  MPI_Wait(receives, MPI_STATUS_IGNORE);
+  MPI_Irecv(in, 1, MPI_INT, left, 0, MPI_COMM_WORLD, receives);
+  MPI_Isend(out, 1, MPI_INT, right, 0, MPI_COMM_WORLD, sends);
+  MPI_Cancel(sends);
+  MPI_Wait(sends, &status);
+  MPI_Test_cancelled(&status, &cancelled);
+  if (cancelled) MPI_Send(out, 1, MPI_INT, right, 0, MPI_COMM_WORLD);
+  MPI_Wait(receives, &status);
+  SAYS("a send that is to be cancelled arrives, or says that it does not",
+       sends[0] == MPI_REQUEST_NULL && in[0] == 100 * left);
+}
+
 static void counts(void) {
   MPI_Status status;
   int out[6] = {1, 2, 3, 4, 5, 6}, in[12], count = -1;
@@ -422,6 +489,7 @@ int main(int argc, char** argv) {
       {"shapes", shapes, 2},
       {"freed_in_flight", freed_in_flight, 2},
       {"freed_with_communicator", freed_with_communicator, 2},
+      {"over_when_begun", over_when_begun, 1},
       {"counts", counts, 1},
       {"generalized", generalized, 1},
       {"polled", polled, 1},
