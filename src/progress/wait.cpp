@@ -45,10 +45,13 @@ constexpr std::uint32_t sleeps_for_yield_max = 64;
 }  // namespace
 
 WaitPolicy WaitPolicy::own_core() {
-  return {.spins_max = 1'000 * spins_per_us, .yields_max = 1'000, .polls_per_yield = 4};
+  return {.spins_max = 1'000 * spins_per_us,
+          .spins_max_beside_neighbour = 20 * spins_per_us,
+          .yields_max = 1'000,
+          .polls_per_yield = 4};
 }
 WaitPolicy WaitPolicy::shared_core() {
-  return {.spins_max = 8, .yields_max = 200, .polls_per_yield = 1};
+  return {.spins_max = 8, .spins_max_beside_neighbour = 8, .yields_max = 200, .polls_per_yield = 1};
 }
 // Spins longer than a packet's way through the protocol, and short enough to let it work. It gets
 // the core with every yield; a sleep would miss the end of a message of several packets by more.
@@ -56,7 +59,9 @@ WaitPolicy WaitPolicy::beside_protocol() {
   return {.spins_max = 20 * spins_per_us, .yields_max = 1'000, .polls_per_yield = 1};
 }
 WaitPolicy WaitPolicy::spin_for(std::int64_t spin_us) {
-  return {.spins_max = static_cast<std::uint32_t>(spin_us) * spins_per_us,
+  const auto spins = static_cast<std::uint32_t>(spin_us) * spins_per_us;
+  return {.spins_max = spins,
+          .spins_max_beside_neighbour = spins,
           .yields_max = 200,
           .polls_per_yield = 1};
 }
@@ -79,11 +84,12 @@ void Waiter::watch(int descriptor) {
 Waiter::Passed Waiter::pass_time(std::uint32_t idle, WaitLimit& limit, Others others,
                                  WaitingThread* self) {
   const bool looks_on = self == nullptr || !self->stands_in;
-  if (looks_on && idle <= policy_.spins_max) {
+  const std::uint32_t spins = spins_max();
+  if (looks_on && idle <= spins) {
     if (idle > pauseless_spins) base::cpu_pause();
     return Passed::on;  // short: the clock is not worth reading
   }
-  idle -= std::min(idle, policy_.spins_max);
+  idle -= std::min(idle, spins);
   const bool yields_left =
       looks_on && idle <= policy_.yields_max * policy_.polls_per_yield && sleeps_left_ == 0;
   if (yields_left && idle % policy_.polls_per_yield != 0) return Passed::on;

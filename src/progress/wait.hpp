@@ -20,10 +20,12 @@ inline constexpr int spins_on_own_core = 400;
 
 // How long a wait spins and yields before it sleeps; by usable cores. A sleep costs 35 µs across
 // idle cores and 1.7 µs on a shared one, a yield 0.8 µs on a shared one (measured): spin long when
-// every rank has a core, briefly when ranks share.
+// every rank has a core, briefly when ranks share, and beside a neighbour of another job that has
+// taken whole slices: the awaited rank may stand behind the one that spins.
 struct WaitPolicy {
-  std::uint32_t spins_max = 0;   // polls before the first yield
-  std::uint32_t yields_max = 0;  // yields before the first sleep
+  std::uint32_t spins_max = 0;                   // polls before the first yield
+  std::uint32_t spins_max_beside_neighbour = 0;  // while yields lose slices
+  std::uint32_t yields_max = 0;                  // yields before the first sleep
   std::uint32_t polls_per_yield = 1;
 
   static WaitPolicy own_core();
@@ -177,6 +179,9 @@ class Waiter {
   }
   Passed pass_time(std::uint32_t idle, WaitLimit& limit, Others others, WaitingThread* self);
   void pass_core_on() noexcept;
+  std::uint32_t spins_max() const noexcept {
+    return sleeps_for_yield_ > 1 ? policy_.spins_max_beside_neighbour : policy_.spins_max;
+  }
   Passed look_at_clock(WaitLimit& limit, Deadline now);
   void sleep(const WaitLimit& limit, Others others);
   void sleep_among_threads(const WaitLimit& limit, WaitingThread& self);
@@ -203,7 +208,7 @@ class Waiter {
   bool descriptor_lost_ = false;
   std::uint32_t misses_ = 0;            // looks in a row that found nothing
   std::uint32_t sleeps_left_ = 0;       // before the next yield: a neighbour takes whole slices
-  std::uint32_t sleeps_for_yield_ = 1;  // when the next yield loses one
+  std::uint32_t sleeps_for_yield_ = 1;  // when the next yield loses one; 1: none does
 };
 
 }  // namespace qpmesh::progress

@@ -179,6 +179,53 @@ TEST(Wait,
   EXPECT_GT(sleeps_where_slices_are_lost(1'000'000), 450) << "each with two polls";
 }
 
+// While a neighbour is there each look finds that it has had the core for a millisecond.
+class ClockBesideNeighbour final : public base::System {
+ public:
+  bool is_there = false;
+  Deadline now() const noexcept override {
+    ++looks_;
+    if (is_there) ++ms_;
+    return Deadline{std::chrono::milliseconds{ms_}};
+  }
+  int looks() const noexcept { return looks_; }
+
+ private:
+  mutable int looks_ = 0;
+  mutable std::int64_t ms_ = 0;
+};
+
+TEST(Wait, spins_briefly_beside_a_neighbour_that_takes_slices_and_long_again_when_it_is_gone) {
+  ClockBesideNeighbour clock;
+  progress::Engine engine;
+  Source quiet{false};
+  SleepCount count;
+  engine.set_sources(&quiet, &count);
+  progress::Waiter waiter{engine,
+                          clock,
+                          {.spins_max = 10'000,
+                           .spins_max_beside_neighbour = 100,
+                           .yields_max = 1'000'000,
+                           .polls_per_yield = 1},
+                          {}};
+  // Of a wait that ends before a long spin does: how often it looked at the clock.
+  const auto looks_of_wait = [&] {
+    const int before = clock.looks();
+    const std::int64_t until = quiet.polls + 5'000;
+    waiter.wait_until([&] { return quiet.polls >= until; }, {});
+    return clock.looks() - before;
+  };
+  EXPECT_EQ(looks_of_wait(), 0);
+  clock.is_there = true;
+  const std::int64_t until = quiet.polls + 12'000;
+  waiter.wait_until([&] { return quiet.polls >= until; }, {});
+  EXPECT_GT(looks_of_wait(), 2'000) << "it sleeps behind each short spin";
+  EXPECT_GT(looks_of_wait(), 2'000);
+  clock.is_there = false;
+  EXPECT_GT(looks_of_wait(), 0);
+  EXPECT_EQ(looks_of_wait(), 0);
+}
+
 TEST_P(WaitWith, reads_no_clock_for_a_caller_who_polls) {
   TickingClock clock;
   progress::Engine engine;
