@@ -56,7 +56,10 @@ WaitPolicy WaitPolicy::shared_core() {
 // Spins longer than a packet's way through the protocol, and short enough to let it work. It gets
 // the core with every yield; a sleep would miss the end of a message of several packets by more.
 WaitPolicy WaitPolicy::beside_protocol() {
-  return {.spins_max = 20 * spins_per_us, .yields_max = 1'000, .polls_per_yield = 1};
+  return {.spins_max = 20 * spins_per_us,
+          .spins_max_beside_neighbour = 20 * spins_per_us,
+          .yields_max = 1'000,
+          .polls_per_yield = 1};
 }
 WaitPolicy WaitPolicy::spin_for(std::int64_t spin_us) {
   const auto spins = static_cast<std::uint32_t>(spin_us) * spins_per_us;

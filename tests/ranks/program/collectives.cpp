@@ -461,7 +461,8 @@ void functions_of_the_caller(Communicator& world, Arguments) {
 }
 
 // Between nodes a time that is measured decides: had two ranks another one, they would run other
-// algorithms. None of the built-in times is a half power of two, as what was measured is.
+// algorithms. None of the built-in times is a half power of two, as what was measured is; they stay
+// where ranks could not measure because they waited for their cores all the time.
 void all_ranks_predict_the_same(Communicator& world, Arguments) {
   if (world.size() == 2) {
     const auto rows = world.explain(Collective::barrier, 0);
@@ -470,8 +471,10 @@ void all_ranks_predict_the_same(Communicator& world, Arguments) {
             ->predicted_us;
     const double halvings = 2 * std::log2(latency_us / 1e6);
     const bool measured = std::abs(halvings - std::round(halvings)) < 1e-6;
+    const bool built_in = std::abs(latency_us - 2) < 1e-6;
+    check_equal(measured, !built_in);
     // NOLINTNEXTLINE(concurrency-mt-unsafe): no one sets it
-    check_equal(measured, std::getenv("QPMESH_CHOICE") == nullptr);
+    check_equal(built_in || std::getenv("QPMESH_CHOICE") == nullptr, true);
   }
   std::vector<double> mine;
   for (std::size_t bytes = 8; bytes <= (16U << 20); bytes *= 8) {
