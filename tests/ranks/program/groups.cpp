@@ -2,6 +2,7 @@
 #include <sys/sysinfo.h>
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <optional>
 #include <thread>
@@ -372,8 +373,11 @@ void groups_are_made_while_others_go_on(Communicator& world, Arguments) {
   }
   // Left to itself.
   std::optional<Communicator> left;
-  world.duplicate_async(left).detach();
-  while (!left) world.progress();
+  std::atomic<bool> is_made = false;  // a progress thread may make it
+  Request making = world.duplicate_async(left);
+  making.on_end([&] { is_made = true; });
+  making.detach();
+  while (!is_made) world.progress();
   left->barrier();
   expect_error([&] { auto request = world.split_async(halves, -2); },
                {ErrorCode::bad_argument, no_peer, "split_async", "color -2 is negative", "*"});
