@@ -88,6 +88,8 @@ void Messaging::add_peer(int rank, const PeerPlaces& places) {
 
 void Messaging::start(SendOperation& send) noexcept {
   start_or_fail(*core_, send, [&] { begin(*core_, send); });
+  // A receive of our own may have ended by it: who awaits that is told by this call.
+  if (core_->peer(send.target).is_self) core_->engine.run_ready_soon();
 }
 void Messaging::start(ReceiveOperation& receive) noexcept {
   start_or_fail(*core_, receive, [&] { begin(*core_, receive); });
@@ -114,8 +116,10 @@ void Messaging::put_back(const HeldMessage& held) noexcept {
 
 bool Messaging::send_at_once(const Outgoing& message) noexcept {
   Peer& peer = core_->peer(message.target);
-  return core_->failed.empty() && goes_next(peer) && !peer.failed &&
-         post_eagerly(*core_, peer, message) == Ring::Sent::posted;
+  const bool sent = core_->failed.empty() && goes_next(peer) && !peer.failed &&
+                    post_eagerly(*core_, peer, message) == Ring::Sent::posted;
+  if (peer.is_self) core_->engine.run_ready_soon();
+  return sent;
 }
 
 bool Messaging::spin_for(const ReceiveOperation& receive) {

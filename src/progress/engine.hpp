@@ -83,6 +83,10 @@ class Engine {
     if (slow_ != nullptr) slow_->end_notification();
   }
   bool run_ready();  // true when anything ran
+  // Of a call that may be a task's: then the loop that runs the task comes to it.
+  void run_ready_soon() {
+    if (!running_) run_ready();
+  }
 
   // How many operations have ended. While it stays the same, none that was looked at is done.
   std::uint64_t completions() const noexcept { return completions_; }
