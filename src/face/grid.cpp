@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -33,6 +34,15 @@ std::string text_of(std::span<const int> lengths) {
   std::string text;
   for (const int length : lengths) text += (text.empty() ? "" : " x ") + std::to_string(length);
   return text.empty() ? "no dimensions" : text;
+}
+
+std::vector<Request> begun(Communicator& ranks, std::span<const detail::AnyMessage> messages,
+                           const CallOptions& options) {
+  std::vector<Request> requests;
+  requests.reserve(messages.size());
+  for (const detail::AnyMessage& message : messages)
+    requests.push_back(Access::start(ranks, message, options));
+  return requests;
 }
 
 }  // namespace
@@ -156,9 +166,7 @@ std::vector<detail::AnyMessage> Grid::messages_of(const Communicator& ranks,
 
 void Grid::exchange_elements(Communicator& ranks, const detail::ConstElements& in,
                              const detail::Elements& out, const CallOptions& options) const {
-  std::vector<Request> requests;
-  for (const detail::AnyMessage& message : messages_of(ranks, in, out, "exchange"))
-    requests.push_back(Access::start(ranks, message, options));
+  std::vector<Request> requests = begun(ranks, messages_of(ranks, in, out, "exchange"), options);
   wait_all(requests);
 }
 
@@ -166,10 +174,7 @@ std::vector<Request> Grid::exchange_elements_async(Communicator& ranks,
                                                    const detail::ConstElements& in,
                                                    const detail::Elements& out,
                                                    const CallOptions& options) const {
-  std::vector<Request> requests;
-  for (const detail::AnyMessage& message : messages_of(ranks, in, out, "exchange_async"))
-    requests.push_back(Access::start(ranks, message, options));
-  return requests;
+  return begun(ranks, messages_of(ranks, in, out, "exchange_async"), options);
 }
 
 std::vector<Prepared> Grid::prepare_exchange_elements(const Communicator& ranks,

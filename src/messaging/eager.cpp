@@ -83,7 +83,8 @@ void unpin(Core& core, Unexpected& message) noexcept {
 }
 
 // A message to ourselves, for a receive that waits: it needs no ring, however long it is. It
-// overtakes nothing, for all that was sent before is matched. False: it goes as any other.
+// overtakes nothing: the ring is empty, and what was taken out of it and kept fits no receive that
+// waits. False: it goes as any other.
 bool hand_over(Core& core, const Peer& peer, const Outgoing& message) {
   if (is_collective(message.key) || peer.in.next_message() != peer.out.next_message()) return false;
   const Envelope envelope{.communicator = message.communicator,
