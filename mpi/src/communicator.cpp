@@ -19,7 +19,7 @@ Communicator::Communicator(qpmesh_communicator* of)
 Communicator::Communicator(const Communicator& parent, std::nullptr_t) noexcept
     : mesh{nullptr}, rank{parent.rank}, size{parent.size} {}
 
-bool Communicator::threads_count_at_once = false;
+bool Communicator::threads_count_at_once_ = false;
 
 Communicator::~Communicator() {
   forget_buffer(*this);

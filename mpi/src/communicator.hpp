@@ -21,16 +21,18 @@ namespace qpmesh::mpi {
 class BsendBuffer;
 
 struct Communicator : Counted {
-  // MPI_THREAD_MULTIPLE. Otherwise one thread at a time is in MPI, and every operation, which
-  // counts its communicator, is spared two locked instructions.
-  static bool threads_count_at_once;
+  // Threads count at once under MPI_THREAD_MULTIPLE. Otherwise one thread at a time is in MPI, and
+  // every operation, which counts its communicator, is spared two locked instructions.
+  static void set_thread_level(int provided) noexcept {
+    threads_count_at_once_ = provided == MPI_THREAD_MULTIPLE;
+  }
   void count_one_more() noexcept {
-    if (threads_count_at_once) [[unlikely]]
+    if (threads_count_at_once_) [[unlikely]]
       return Counted::count_one_more();
     references.store(references.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   bool count_one_less() noexcept {
-    if (threads_count_at_once) [[unlikely]]
+    if (threads_count_at_once_) [[unlikely]]
       return Counted::count_one_less();
     const int left = references.load(std::memory_order_relaxed) - 1;
     references.store(left, std::memory_order_relaxed);
@@ -58,6 +60,9 @@ struct Communicator : Counted {
   Reference<Info> info{};
   std::string name{};
   std::shared_ptr<BsendBuffer> buffer{};  // MPI_Comm_attach_buffer
+
+ private:
+  static bool threads_count_at_once_;
 };
 
 // MPI_COMM_WORLD and MPI_COMM_SELF by number: null before MPI_Init and after MPI_Finalize.

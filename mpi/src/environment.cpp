@@ -68,7 +68,7 @@ void init(int required, int* provided) {
   predefined(MPI_COMM_SELF, self, "MPI_COMM_SELF");
   main_thread = std::this_thread::get_id();
   environment.thread_level = required;
-  Communicator::threads_count_at_once = required == MPI_THREAD_MULTIPLE;
+  Communicator::set_thread_level(required);
   environment.phase = Phase::running;
   if (provided != nullptr) *provided = required;
 }

@@ -8,7 +8,7 @@ namespace qpmesh::base {
 namespace {
 
 std::string why_not() {
-  const char* const text = ::dlerror();
+  const char* const text = ::dlerror();  // NOLINT(concurrency-mt-unsafe): glibc keeps it by thread
   return text != nullptr ? text : "the dynamic linker does not say why";
 }
 
