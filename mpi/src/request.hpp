@@ -17,6 +17,7 @@
 #include "operation.hpp"
 #include "qpmesh/qpmesh.h"
 #include "staging.hpp"
+#include "status.hpp"
 
 namespace qpmesh::mpi {
 
@@ -137,21 +138,6 @@ inline Request& request_of(MPI_Request handle) {
   if (is_predefined(handle)) fail_without_request(handle);
   return *reinterpret_cast<Request*>(handle);
 }
-
-// ---- statuses ----
-
-// Source and tag as MPI has them; bytes lie in the internal part.
-void set_status(MPI_Status* status, int source, int tag, std::size_t bytes,
-                bool cancelled) noexcept;
-inline void set_status(MPI_Status* status, const qpmesh_status& got) noexcept {
-  if (status == MPI_STATUS_IGNORE) return;
-  set_status(status, got.source == QPMESH_NO_RANK ? MPI_PROC_NULL : got.source,
-             got.tag == QPMESH_ANY_TAG ? MPI_ANY_TAG : got.tag, got.bytes, false);
-}
-// Of what is no receive, or not in flight.
-void set_empty_status(MPI_Status* status) noexcept;
-std::size_t bytes_of(const MPI_Status& status) noexcept;
-void set_bytes(MPI_Status& status, std::size_t bytes) noexcept;
 
 // How a receive ended: Failure{MPI_ERR_TRUNCATE} where the message was longer. The status is set.
 [[noreturn]] void fail_truncated(const qpmesh_status& got, std::size_t capacity_bytes);

@@ -1,7 +1,6 @@
-// Requests: waited for, tested, started, cancelled, freed; statuses.
+// Requests: waited for, tested, started, cancelled, freed.
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <exception>
 #include <mutex>
 #include <new>
@@ -394,44 +393,6 @@ bool status_of(MPI_Request handle, MPI_Status* status) {
   return true;
 }
 
-// ---- statuses ----
-
-// Where a status has what is ours.
-struct Internal {
-  std::uint64_t bytes;
-  int cancelled;
-};
-
-Internal internal_of(const MPI_Status& status) noexcept {
-  Internal own{};
-  std::memcpy(&own.bytes, status.MPI_internal, sizeof own.bytes);
-  own.cancelled = status.MPI_internal[2];
-  return own;
-}
-
-template <class Count>
-Count narrowed(MPI_Count count) noexcept {
-  return count > std::numeric_limits<Count>::max() ? Count{MPI_UNDEFINED}
-                                                   : static_cast<Count>(count);
-}
-
-template <class Count>
-void get_count(const MPI_Status* status, MPI_Datatype type, Count* count) {
-  *count =
-      narrowed<Count>(count_in(static_cast<MPI_Count>(bytes_of(*status)), committed_type(type)));
-}
-
-template <class Count>
-void get_elements(const MPI_Status* status, MPI_Datatype type, Count* count) {
-  *count =
-      narrowed<Count>(basics_in(static_cast<MPI_Count>(bytes_of(*status)), committed_type(type)));
-}
-
-void set_elements(MPI_Status* status, MPI_Datatype type, MPI_Count count) {
-  require(count >= 0, MPI_ERR_COUNT, "a count of ", count);
-  set_bytes(*status, static_cast<std::size_t>(bytes_of_basics(count, committed_type(type))));
-}
-
 }  // namespace
 
 constinit thread_local FreeRequests free_requests;
@@ -453,27 +414,6 @@ void fail_without_request(MPI_Request handle) {
   require_running();
   require(!is_null(handle), MPI_ERR_REQUEST, "the request is MPI_REQUEST_NULL");
   fail(MPI_ERR_REQUEST, "the handle ", handle, " is no request");
-}
-
-void set_status(MPI_Status* status, int source, int tag, std::size_t bytes,
-                bool cancelled) noexcept {
-  if (status == MPI_STATUS_IGNORE) return;
-  status->MPI_SOURCE = source;
-  status->MPI_TAG = tag;
-  set_bytes(*status, bytes);
-  status->MPI_internal[2] = cancelled;
-}
-
-void set_empty_status(MPI_Status* status) noexcept {
-  if (status == MPI_STATUS_IGNORE) return;
-  set_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0, false);
-}
-
-std::size_t bytes_of(const MPI_Status& status) noexcept { return internal_of(status).bytes; }
-
-void set_bytes(MPI_Status& status, std::size_t bytes) noexcept {
-  const std::uint64_t own = bytes;
-  std::memcpy(status.MPI_internal, &own, sizeof own);
 }
 
 void fail_truncated(const qpmesh_status& got, std::size_t capacity_bytes) {
@@ -664,59 +604,3 @@ QPMESH_MPI_ENTRY(Grequest_complete, (MPI_Request request)) {
     reap();
   });
 }
-
-QPMESH_MPI_ENTRY(Test_cancelled, (const MPI_Status* status, int* flag)) {
-  *flag = internal_of(*status).cancelled;
-  return MPI_SUCCESS;
-}
-
-QPMESH_MPI_ENTRY(Status_set_cancelled, (MPI_Status * status, int flag)) {
-  status->MPI_internal[2] = flag != 0;
-  return MPI_SUCCESS;
-}
-
-QPMESH_MPI_ENTRY(Status_get_error, (const MPI_Status* status, int* error)) {
-  *error = status->MPI_ERROR;
-  return MPI_SUCCESS;
-}
-QPMESH_MPI_ENTRY(Status_get_source, (const MPI_Status* status, int* source)) {
-  *source = status->MPI_SOURCE;
-  return MPI_SUCCESS;
-}
-QPMESH_MPI_ENTRY(Status_get_tag, (const MPI_Status* status, int* tag)) {
-  *tag = status->MPI_TAG;
-  return MPI_SUCCESS;
-}
-QPMESH_MPI_ENTRY(Status_set_error, (MPI_Status * status, int error)) {
-  status->MPI_ERROR = error;
-  return MPI_SUCCESS;
-}
-QPMESH_MPI_ENTRY(Status_set_source, (MPI_Status * status, int source)) {
-  status->MPI_SOURCE = source;
-  return MPI_SUCCESS;
-}
-QPMESH_MPI_ENTRY(Status_set_tag, (MPI_Status * status, int tag)) {
-  status->MPI_TAG = tag;
-  return MPI_SUCCESS;
-}
-
-QPMESH_MPI_ENTRY(Status_c2f, (const MPI_Status* status, MPI_Fint* fortran)) {
-  std::memcpy(fortran, status, sizeof *status);
-  return MPI_SUCCESS;
-}
-QPMESH_MPI_ENTRY(Status_f2c, (const MPI_Fint* fortran, MPI_Status* status)) {
-  std::memcpy(status, fortran, sizeof *status);
-  return MPI_SUCCESS;
-}
-
-QPMESH_MPI_ENTRY(Get_elements_x,
-                 (const MPI_Status* status, MPI_Datatype datatype, MPI_Count* count)) {
-  return guarded("MPI_Get_elements_x", [&] { get_elements(status, datatype, count); });
-}
-QPMESH_MPI_ENTRY(Status_set_elements_x,
-                 (MPI_Status * status, MPI_Datatype datatype, MPI_Count count)) {
-  return guarded("MPI_Status_set_elements_x", [&] { set_elements(status, datatype, count); });
-}
-
-#define QPMESH_MPI_ENTRIES "requests.inc"
-#include "counted_entries.inc"
