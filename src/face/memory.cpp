@@ -153,6 +153,7 @@ const void* detail::view_of(const context::Allocation* allocation, int rank) {
 }
 
 struct ArenaResource::Allocated {
+  explicit Allocated(std::shared_ptr<CommunicatorState> of) noexcept : state{std::move(of)} {}
   std::shared_ptr<CommunicatorState> state;
   std::unordered_map<void*, std::shared_ptr<context::Allocation>> by_address{};
 };

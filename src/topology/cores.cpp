@@ -25,6 +25,7 @@ namespace {
   FUNCTION(hwloc_topology_destroy)       \
   FUNCTION(hwloc_topology_init)          \
   FUNCTION(hwloc_topology_load)
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a name that is defined has none
 #define QPMESH_DEFINE(name) decltype(&::name) name = nullptr;
 QPMESH_HWLOC_FUNCTIONS(QPMESH_DEFINE)
 #undef QPMESH_DEFINE

@@ -187,7 +187,7 @@ static_assert(selection::port_active == IBV_PORT_ACTIVE);
 
 // As the macro of verbs.h, whose other half is a symbol of the library: for devices of old drivers.
 int query_port(ibv_context* context, std::uint8_t number, ibv_port_attr& port) {
-  const auto* const operations = verbs_get_ctx_op(context, query_port);
+  const auto* const operations = __extension__ verbs_get_ctx_op(context, query_port);
   if (operations != nullptr) return operations->query_port(context, number, &port, sizeof(port));
   return ibv_query_port(context, number, reinterpret_cast<_compat_ibv_port_attr*>(&port));
 }

@@ -6,6 +6,7 @@
 
 namespace qpmesh::transport::verbs {
 
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a name that is defined has none
 #define QPMESH_DEFINE(name) decltype(&::name) name = nullptr;
 QPMESH_IBVERBS_FUNCTIONS(QPMESH_DEFINE)
 QPMESH_IBVERBS_LATER_FUNCTIONS(QPMESH_DEFINE)
