@@ -53,12 +53,17 @@ static inline MPI_Status untouched(void) {
   return status;
 }
 
-// The status of nothing: of null and inactive requests.
-static inline int is_empty(const MPI_Status* status) {
+// All that a send's status tells (MPI 3.7.3): its other fields are undefined.
+static inline int is_uncancelled(const MPI_Status* status) {
   int cancelled = -1;
   MPI_Test_cancelled(status, &cancelled);
+  return cancelled == 0;
+}
+
+// The status of nothing: of null and inactive requests.
+static inline int is_empty(const MPI_Status* status) {
   return status->MPI_SOURCE == MPI_ANY_SOURCE && status->MPI_TAG == MPI_ANY_TAG &&
-         count_of(status, MPI_BYTE) == 0 && !cancelled;
+         count_of(status, MPI_BYTE) == 0 && is_uncancelled(status);
 }
 
 #if !defined(RUN_SECONDS_MAX)

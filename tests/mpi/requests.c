@@ -347,24 +347,25 @@ static void over_when_begun(void) {
   SAYS("a send that begins has a request", begun);
   while (!flag) MPI_Request_get_status(sends[0], &flag, &status);
   SAYS("Request_get_status tells the end of a send and keeps its request",
-       is_empty(&status) && sends[0] != MPI_REQUEST_NULL);
+       is_uncancelled(&status) && sends[0] != MPI_REQUEST_NULL);
   status = untouched();
   MPI_Wait(&sends[0], &status);
   SAYS("Wait gives the status of a send, and ends no other",
-       is_empty(&status) && sends[0] == MPI_REQUEST_NULL && sends[1] != MPI_REQUEST_NULL);
+       is_uncancelled(&status) && sends[0] == MPI_REQUEST_NULL && sends[1] != MPI_REQUEST_NULL);
   for (flag = 0; !flag;) MPI_Test(&sends[1], &flag, &status);
-  SAYS("Test ends a send", is_empty(&status) && sends[1] == MPI_REQUEST_NULL);
+  SAYS("Test ends a send", is_uncancelled(&status) && sends[1] == MPI_REQUEST_NULL);
   MPI_Request_free(&sends[2]);
   SAYS("a send may be freed", sends[2] == MPI_REQUEST_NULL && sends[3] != MPI_REQUEST_NULL);
   MPI_Waitany(each, sends, &index, &status);
   SAYS("Waitany gives one of the sends",
-       index >= 3 && is_empty(&status) && sends[index] == MPI_REQUEST_NULL);
+       index >= 3 && is_uncancelled(&status) && sends[index] == MPI_REQUEST_NULL);
   for (int told = 4; told < each; told += count) {
     MPI_Waitsome(each, sends, &count, indices, statuses);
     SAYS("Waitsome gives the others, each once", count >= 1 && count <= each - told);
     if (count < 1) break;
     for (int i = 0; i < count; ++i)
-      SAYS("and they are null", sends[indices[i]] == MPI_REQUEST_NULL && is_empty(&statuses[i]));
+      SAYS("and they are null",
+           sends[indices[i]] == MPI_REQUEST_NULL && is_uncancelled(&statuses[i]));
   }
   MPI_Waitsome(each, sends, &count, indices, statuses);
   SAYS("then all are told", count == MPI_UNDEFINED);
@@ -379,8 +380,9 @@ static void over_when_begun(void) {
   MPI_Isend(out, 1, MPI_INT, right, 0, MPI_COMM_WORLD, sends);
   MPI_Isend(out, 0, MPI_INT, MPI_PROC_NULL, 0, MPI_COMM_WORLD, &sends[1]);
   for (flag = 0; !flag;) MPI_Testall(2, sends, &flag, statuses);
-  SAYS("Testall ends sends, one to nobody too",
-       sends[0] == MPI_REQUEST_NULL && sends[1] == MPI_REQUEST_NULL && is_empty(&statuses[1]));
+  SAYS("Testall ends sends, one to nobody too", sends[0] == MPI_REQUEST_NULL &&
+                                                    sends[1] == MPI_REQUEST_NULL &&
+                                                    is_uncancelled(&statuses[1]));
   MPI_Wait(receives, MPI_STATUS_IGNORE);
   MPI_Irecv(in, 1, MPI_INT, left, 0, MPI_COMM_WORLD, receives);
   MPI_Isend(out, 1, MPI_INT, right, 0, MPI_COMM_WORLD, sends);
