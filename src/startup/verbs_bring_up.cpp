@@ -5,9 +5,7 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "base/bytes.hpp"
@@ -16,14 +14,11 @@
 #include "messaging/rings/layout.hpp"
 #include "startup/exchange_on_demand.hpp"
 #include "startup/network_rings.hpp"
-#include "topology/cores.hpp"
 #include "transport/rails.hpp"
 #ifdef QPMESH_WITH_VERBS
 #include "startup/verbs_ends.hpp"
+#include "startup/verbs_rails.hpp"
 #include "transport/verbs/connection.hpp"
-#include "transport/verbs/device.hpp"
-#include "transport/verbs/selection/choice.hpp"
-#include "transport/verbs/selection/pairing.hpp"
 #include "transport/verbs/selection/rules.hpp"
 #include "transport/verbs/self_test.hpp"
 #include "transport/verbs/transport.hpp"
@@ -78,14 +73,14 @@ EndFacts decode_end_facts(BlobView bytes, int peer) {
 
 class Linking {
  public:
-  // rails: how many devices or ports of a host may be used.
+  // rails: how many devices or ports of a rank may be used.
   Linking(Bootstrap& bootstrap, Reach& reach, const context::ContextParts& parts, Deadline deadline,
           int rails)
       : bootstrap_{bootstrap},
         reach_{reach},
         parts_{parts},
         deadline_{deadline},
-        rails_max_{rails} {}
+        choice_{reach, parts, rails} {}
 
   // Of a bring-up that failed: nothing is left behind.
   ~Linking() {
@@ -98,16 +93,16 @@ class Linking {
   Linking(const Linking&) = delete;
   Linking& operator=(const Linking&) = delete;
 
-  // Whether a second rail joins some pair of the job: the same on every rank.
-  bool has_second_rail() const { return has_second_rail_; }
+  // As VerbsRails says.
+  bool has_second_rail() const { return choice_.has_second(); }
 
   // Every step is taken by all ranks, also by those that need no link.
   NetworkLinks run() {
-    exchange_offers();
-    if (!choose()) return {};
+    if (!choice_.choose(bootstrap_, deadline_)) return {};
+    lay_out_rings();
     judge(bootstrap::agree(bootstrap_, deadline_, [&] {
       open();
-      return test();
+      return choice_.test();
     }));
     if (connects_later()) {
       connect_later(bootstrap::agree(bootstrap_, deadline_, [&] { return end_facts(); }));
@@ -126,17 +121,11 @@ class Linking {
   }
 
  private:
-  // One device and port of every rank, and what they join. The second rail joins some of the pairs
-  // that the first one does, or none.
+  // A rail, and what this rank opens on it.
   struct Rail {
-    std::vector<Offer> offers;      // by rank; restricted to the ports
-    std::vector<PortChoice> ports;  // by rank
-    // Ranks of one host mostly offer the same. By rank: the first rank with an equal offer.
-    std::vector<int> alike;
-    mutable std::map<std::pair<int, int>, Pairs> known_pairs;  // of two of these
-    std::vector<int> peers;                                    // of ours
+    const RailChoice& choice;
     VerbsTransport* transport = nullptr;
-    std::vector<std::unique_ptr<transport::Connection>> connections;  // by rank
+    std::vector<std::unique_ptr<transport::Connection>> connections{};  // by rank
   };
   Rail& first() { return rails_.front(); }
   const Rail& first() const { return rails_.front(); }
@@ -148,80 +137,14 @@ class Linking {
   // A slot and staging, and where there are two rails a mirror of the slot at the peer: the same
   // on every rank.
   std::size_t per_peer_bytes() const {
-    return mirror_offset() + (has_second_rail_ ? layout_.slot_bytes() : 0);
+    return mirror_offset() + (has_second_rail() ? layout_.slot_bytes() : 0);
   }
   std::size_t mirror_offset() const { return layout_.slot_bytes() + layout_.staging_bytes(); }
 
-  void exchange_offers() {
-    const auto blobs = bootstrap::agree(bootstrap_, deadline_, [&] {
-      devices_ = discover(*parts_.system);
-      Wishes wishes = wishes_of(parts_.options, bootstrap_.local_address());
-      wishes.ibverbs_missing = ibverbs_missing();
-      if (!wishes.ibverbs_missing.empty())
-        parts_.log.info("no RDMA: libibverbs cannot be used: {}", wishes.ibverbs_missing);
-      const bool placed = std::ranges::any_of(
-          devices_, [](const DeviceFacts& device) { return device.numa_node >= 0; });
-      if (placed) {
-        if (!topology::hwloc_missing().empty()) {
-          parts_.log.info("no hwloc, so no device is preferred for being near: {}",
-                          topology::hwloc_missing());
-        }
-        wishes.numa_node =
-            topology::numa_node_of(topology::usable_cores().cores, topology::numa_nodes());
-      }
-      return encode(make_offer(devices_, wishes, host(parts_.rank)));
-    });
-    for (int rank = 0; rank < size(); ++rank)
-      first().offers.push_back(decode(blobs[at(rank)], rank));
-    all_offers_ = first().offers;
-  }
-
-  // The same on every rank, so nothing is gathered: everybody throws or nobody. False: verbs joins
-  // no pair.
-  bool choose() {
-    std::vector<int> node_ids;
-    node_ids.reserve(all_offers_.size());
-    for (int rank = 0; rank < size(); ++rank)
-      node_ids.push_back(reach_.uses_network_on_node() ? rank : parts_.identities[at(rank)].node);
-    choose_ports_of(first(), node_ids);
-    const std::vector<Offer>& offers = first().offers;
-    std::string why_none;
-    int joined = 0;
-    bool warned = false;
-    for (int low = 0; low < size(); ++low) {
-      for (int high = low + 1; high < size(); ++high) {
-        if (!reach_.by_network(low, high)) continue;
-        const Pairs& found = pairs_between(low, high, first());
-        if (!found.pairs.empty()) {
-          ++joined;
-          continue;
-        }
-        const std::string why =
-            fmt::format("rank {} (on {}) and rank {} (on {}) cannot be joined by verbs: {}{}", low,
-                        host(low), high, host(high), found.why_none.cause,
-                        apart(parts_.identities[at(low)].place, parts_.identities[at(high)].place));
-        if (!reach_.pairs_may_fall_back()) {
-          base::throw_error(
-              {ErrorCode::no_resource, offers[at(low)].endpoints.empty() ? low : high}, "init",
-              found.why_none.hint, "{}", why);
-        }
-        // Who has no device expects none. Of a pair one rank says it.
-        const bool surprising = !devices_.empty() || !offers[at(high)].endpoints.empty();
-        if (parts_.rank == low && surprising && !std::exchange(warned, true))
-          parts_.log.warning("{}; tcp is used instead ({})", why, found.why_none.hint);
-        if (why_none.empty()) why_none = why;
-        reach_.pair_falls_back(low, high, why);
-      }
-    }
-    if (joined == 0) reach_.fall_back(why_none);
-    for (int peer = 0; peer < size(); ++peer) {
-      if (reach_.way(parts_.rank, peer) == Way::verbs) first().peers.push_back(peer);
-    }
-    if (rails_max_ > 1) choose_second(node_ids);
+  void lay_out_rings() {
     const auto ring_bytes = static_cast<std::size_t>(
         ring_bytes_for(peers_max(), parts_.options.network_ring_bytes, full_verbs_rings_max));
     layout_.payload_ring_units = static_cast<std::uint32_t>(ring_bytes / messaging::unit_bytes);
-    return joined > 0;
   }
 
   // Of the rank that has the most.
@@ -236,151 +159,57 @@ class Linking {
     return count;
   }
 
-  static void choose_ports_of(Rail& rail, const std::vector<int>& node_ids) {
-    rail.ports = choose_ports(rail.offers, node_ids);
-    for (std::size_t rank = 0; rank < rail.ports.size(); ++rank) {
-      rail.offers[rank] = restrict_to(rail.offers[rank], rail.ports[rank]);
-      const auto first = std::ranges::find(rail.offers, rail.offers[rank]);
-      rail.alike.push_back(static_cast<int>(first - rail.offers.begin()));
-    }
-  }
-
-  // Found out once for all ranks that offer the same.
-  static const Pairs& pairs_between(int low, int high, const Rail& rail) {
-    const std::pair key{rail.alike[at(low)], rail.alike[at(high)]};
-    const auto known = rail.known_pairs.find(key);
-    if (known != rail.known_pairs.end()) return known->second;
-    return rail.known_pairs.emplace(key, pairs(rail.offers[at(low)], rail.offers[at(high)]))
-        .first->second;
-  }
-
-  // As the first, of the ports that it has left.
-  void choose_second(const std::vector<int>& node_ids) {
-    for (int rank = 0; rank < size(); ++rank)
-      second().offers.push_back(without(all_offers_[at(rank)], first().ports[at(rank)]));
-    choose_ports_of(second(), node_ids);
-    for (int low = 0; low < size(); ++low) {
-      for (int high = low + 1; high < size(); ++high) {
-        if (reach_.way(low, high) != Way::verbs) continue;
-        const Pairs& found = pairs_between(low, high, second());
-        has_second_rail_ |= !found.pairs.empty();
-        if (low != parts_.rank && high != parts_.rank) continue;
-        const int peer = low == parts_.rank ? high : low;
-        if (!found.pairs.empty()) second().peers.push_back(peer);
-        else parts_.log.info("peer {}: no second rail: {}", peer, found.why_none.cause);
-      }
-    }
-  }
-
   void open() {
-    if (first().peers.empty()) return;
+    if (first().choice.peers.empty()) return;
     std::unique_ptr<transport::Transport> transport = open(first());
-    if (!second().peers.empty()) {
+    if (!second().choice.peers.empty()) {
       transport = std::make_unique<transport::RailedTransport>(
           *parts_.system, parts_.log, std::move(transport), open(second()));
     }
-    const std::size_t bytes = per_peer_bytes() * first().peers.size();
+    const std::size_t bytes = per_peer_bytes() * first().choice.peers.size();
     const auto offset = parts_.arena->allocate(bytes);
     if (!offset) {
       base::throw_error({ErrorCode::no_resource}, "init",
                         "raise QPMESH_ARENA_BYTES_MAX or lower QPMESH_NETWORK_RING_BYTES",
                         "the rings of {} ranks need {} bytes, the arena has {} in all",
-                        first().peers.size(), bytes, parts_.arena->bytes());
+                        first().choice.peers.size(), bytes, parts_.arena->bytes());
     }
     memory_ = {parts_.arena->data() + *offset, bytes};
     rings_ = transport->register_memory(memory_, transport::RegionKind::lasting);
-    if (!second().peers.empty() && rings_.second_region == 0) {
+    if (!second().choice.peers.empty() && rings_.second_region == 0) {
       base::throw_error({ErrorCode::no_resource}, "init",
                         "see this rank's warning; QPMESH_RAILS=1 does without the second device",
                         "the rings of {} ranks could not be registered with {}",
-                        first().peers.size(), second().ports[at(parts_.rank)].device);
+                        first().choice.peers.size(), choice_.port_of(second().choice).device);
     }
-    const PortChoice& port = first().ports[at(parts_.rank)];
+    const PortChoice& port = choice_.port_of(first().choice);
     parts_.log.info("verbs on {} port {}: {} bytes registered for the rings of {} peers, {} each",
-                    port.device, port.port, bytes, first().peers.size(), per_peer_bytes());
+                    port.device, port.port, bytes, first().choice.peers.size(), per_peer_bytes());
     result_.transport = std::move(transport);
   }
 
   std::unique_ptr<VerbsTransport> open(Rail& rail) {
     const bool is_second = &rail == &second();
-    const PortChoice& port = rail.ports[at(parts_.rank)];
-    const auto device =
-        std::find_if(devices_.begin(), devices_.end(),
-                     [&](const DeviceFacts& facts) { return facts.name == port.device; });
-    result_.busy_neighbour |= device->software;
-    const auto peers = static_cast<std::uint32_t>(rail.peers.size());
+    const DeviceFacts& device = choice_.device_of(rail.choice);
+    const LinkLayer link_layer = choice_.endpoint_of(rail.choice).link_layer;
+    result_.busy_neighbour |= device.software;
+    const auto peers = static_cast<std::uint32_t>(rail.choice.peers.size());
     const std::uint32_t receives = layout_.immediates_max();
     const QueueNeeds needs{.peers = peers, .sends = send_depth, .receives = receives};
-    require_room(*device, needs);
+    require_room(device, needs);
     auto transport = std::make_unique<VerbsTransport>(
         *parts_.system, parts_.log,
         Settings{.host = host(parts_.rank),
-                 .port = port,
+                 .port = choice_.port_of(rail.choice),
                  .peers = peers,
                  .receives = receives,
-                 .queue_peers = peers_per_queue(*device, needs),
+                 .queue_peers = peers_per_queue(device, needs),
                  .link_timeout_ms = parts_.options.link_timeout_ms,
-                 .notifications =
-                     notifications(default_notifications(*device, endpoint_of(rail).link_layer)),
+                 .notifications = notifications(default_notifications(device, link_layer)),
                  .second_rail = is_second,
                  .cm = job_member()});
     rail.transport = transport.get();
     return transport;
-  }
-
-  const Endpoint& endpoint_of(const Rail& rail) const {
-    return rail.offers[at(parts_.rank)].endpoints.front();
-  }
-
-  // Of the ranks that use the device of this one's rail the lowest tests it, as this of its own
-  // rails: at the same time they would disturb each other.
-  struct Tester {
-    int rank;
-    std::size_t rail;
-  };
-  Tester tester_of(const Rail& rail) const {
-    const auto device_of = [&](int rank, const Rail& of) {
-      const base::Place& place = parts_.identities[at(rank)].place;
-      return std::tie(place.boot_id, place.net_namespace, of.ports[at(rank)].device);
-    };
-    for (int rank = 0;; ++rank) {
-      for (std::size_t i = 0; i < rails_.size(); ++i) {
-        if (rails_[i].ports.empty() || device_of(rank, rails_[i]) != device_of(parts_.rank, rail))
-          continue;
-        if (is_used(rails_[i], rank)) return {.rank = rank, .rail = i};
-      }
-    }
-  }
-
-  // By some pair of that rank.
-  bool is_used(const Rail& rail, int rank) const {
-    for (int peer = 0; peer < size(); ++peer) {
-      if (reach_.way(rank, peer) != Way::verbs) continue;
-      if (&rail == &first()) return true;
-      if (!pairs_between(std::min(rank, peer), std::max(rank, peer), rail).pairs.empty())
-        return true;
-    }
-    return false;
-  }
-
-  // What was seen of the devices of both rails; empty of those that others test.
-  Blob test() const {
-    base::ByteWriter out;
-    for (const Rail& rail : rails_) out.put_fields(test(rail));
-    return std::move(out).blob();
-  }
-  Blob test(const Rail& rail) const {
-    if (rail.peers.empty()) return {};
-    const Tester tester = tester_of(rail);
-    if (tester.rank != parts_.rank || &rails_[tester.rail] != &rail) return {};
-    const Placement seen = test_placement(*parts_.system, endpoint_of(rail));
-    parts_.log.info(
-        "self-test of {}: {} records, {} seen in part, {} out of order, {} overtook their "
-        "payload; polled {} ns, immediate {} ns{}{}",
-        rail.ports[at(parts_.rank)].device, seen.records, seen.partial, seen.out_of_order,
-        seen.overtaken, seen.polled_ns, seen.immediate_ns, seen.failure.empty() ? "" : "; ",
-        seen.failure);
-    return encode(seen);
   }
 
   // By what the testers of this rank's devices saw. The second rail may have to carry records, too:
@@ -389,18 +218,14 @@ class Linking {
     const bool is_free = parts_.options.notification == NotificationChoice::automatic;
     std::optional<Notifications> together;
     for (const Rail& rail : rails_) {
-      if (rail.peers.empty()) continue;
-      const Tester tester = tester_of(rail);
-      std::array<Blob, 2> of_rails;
-      base::ByteReader in{tests[at(tester.rank)]};
-      in.get_fields(of_rails[0], of_rails[1]);
-      const Placement seen = decode_placement(of_rails[tester.rail], tester.rank);
+      if (rail.choice.peers.empty()) continue;
+      const Placement seen = choice_.seen_of(rail.choice, tests);
       Notifications judged = judge_placement(rail.transport->relied_on(), seen);
       if (is_free) judged = prefer_sooner(judged, seen);
       together = together ? less_of(*together, judged) : judged;
     }
     for (const Rail& rail : rails_) {
-      if (!rail.peers.empty()) rail.transport->rely_on(*together);
+      if (!rail.choice.peers.empty()) rail.transport->rely_on(*together);
     }
   }
 
@@ -415,10 +240,6 @@ class Linking {
         return {Notification::poll, Notification::immediate, "forced"};
     }
     return by_device;
-  }
-
-  static bool joins(const Rail& rail, int peer) {
-    return std::ranges::find(rail.peers, peer) != rail.peers.end();
   }
 
   // By rank: what it has for all its peers. In as many gathers as the rank with the most peers
@@ -439,10 +260,11 @@ class Linking {
   // where there is none, and of its ring slot here.
   Blob addresses_for(std::size_t begin, std::size_t count) {
     base::ByteWriter out;
-    for (std::size_t i = begin; i < std::min(begin + count, first().peers.size()); ++i) {
-      const int peer = first().peers[i];
+    for (std::size_t i = begin; i < std::min(begin + count, first().choice.peers.size()); ++i) {
+      const int peer = first().choice.peers[i];
       const auto address_on = [&](Rail& rail) {
-        return joins(rail, peer) ? rail.transport->address_for(peer, paths_to(peer, rail)) : Blob{};
+        if (!rail.choice.joins(peer)) return Blob{};
+        return rail.transport->address_for(peer, choice_.paths_to(peer, rail.choice));
       };
       const transport::RemoteAddress slot = rings_ + i * per_peer_bytes();
       out.put_fields(peer, address_on(first()), address_on(second()), slot.region, slot.offset,
@@ -451,24 +273,11 @@ class Linking {
     return std::move(out).blob();
   }
 
-  PeerPaths paths_to(int peer, const Rail& rail) const {
-    const int rank = parts_.rank;
-    const Offer& low = rail.offers[at(std::min(rank, peer))];
-    const Offer& high = rail.offers[at(std::max(rank, peer))];
-    PeerPaths paths{.peer_host = host(peer), .choices = {}};
-    for (const Pair& pair : pairs_between(std::min(rank, peer), std::max(rank, peer), rail).pairs) {
-      const Endpoint& of_low = low.endpoints[pair.low];
-      const Endpoint& of_high = high.endpoints[pair.high];
-      paths.choices.push_back(rank < peer ? Path{of_low, of_high} : Path{of_high, of_low});
-    }
-    return paths;
-  }
-
   void connect(const std::vector<Blob>& addresses) {
     result_.links.resize(at(size()));
     for (Rail& rail : rails_) rail.connections.resize(at(size()));
-    for (std::size_t i = 0; i < first().peers.size(); ++i) {
-      const int peer = first().peers[i];
+    for (std::size_t i = 0; i < first().choice.peers.size(); ++i) {
+      const int peer = first().choice.peers[i];
       base::ByteReader in{addresses[at(peer)]};
       int target = no_peer;
       Blob address;
@@ -478,7 +287,7 @@ class Linking {
         in.get_fields(target, address, second_address, slot.region, slot.offset,
                       slot.second_region);
       if (!in.ok() || target != parts_.rank || address.empty() ||
-          second_address.empty() == joins(second(), peer)) {
+          second_address.empty() == second().choice.joins(peer)) {
         base::throw_error({ErrorCode::corrupt, peer}, "init", "",
                           "its {} bytes hold no address for this rank", addresses[at(peer)].size());
       }
@@ -509,22 +318,22 @@ class Linking {
     return parts_.options.connect_when == ConnectWhen::first_use && !asks_manager();
   }
   Blob end_facts() const {
-    if (first().peers.empty()) return {};
+    if (first().choice.peers.empty()) return {};
     return encode(EndFacts{.relied_on = first().transport->relied_on(), .rings = rings_});
   }
 
   void connect_later(const std::vector<Blob>& facts) {
     result_.links.resize(at(size()));
     for (Rail& rail : rails_) rail.connections.resize(at(size()));
-    if (first().peers.empty()) return;
+    if (first().choice.peers.empty()) return;
     VerbsEnds::Places places(at(size()));
-    for (std::size_t i = 0; i < first().peers.size(); ++i) {
-      const int peer = first().peers[i];
+    for (std::size_t i = 0; i < first().choice.peers.size(); ++i) {
+      const int peer = first().choice.peers[i];
       const EndFacts theirs = decode_end_facts(facts[at(peer)], peer);
       for (Rail& rail : rails_) {
-        if (!joins(rail, peer)) continue;
-        rail.connections[at(peer)] =
-            rail.transport->connect_later(peer, paths_to(peer, rail), theirs.relied_on);
+        if (!rail.choice.joins(peer)) continue;
+        rail.connections[at(peer)] = rail.transport->connect_later(
+            peer, choice_.paths_to(peer, rail.choice), theirs.relied_on);
       }
       places[at(peer)] = places_for(i, theirs.rings + index_at(peer) * per_peer_bytes());
       result_.links[at(peer)].places = *places[at(peer)];
@@ -536,7 +345,7 @@ class Linking {
       if (rail.transport != nullptr)
         rail.transport->ask_by([exchange](int peer) { exchange->want(peer); });
     }
-    for (const int peer : first().peers) result_.links[at(peer)].on_demand = exchange.get();
+    for (const int peer : first().choice.peers) result_.links[at(peer)].on_demand = exchange.get();
   }
 
   // Ours among the peers of that rank.
@@ -563,12 +372,12 @@ class Linking {
   void probe() {
     const Deadline end = bootstrap::leaving_time_to_agree(*parts_.system, deadline_);
     for (const Rail& rail : rails_) {
-      for (const int peer : rail.peers)
+      for (const int peer : rail.choice.peers)
         probe_staging(connection_to(peer, rail), result_.links[at(peer)].places,
                       &rail == &second());
     }
     for (const Rail& rail : rails_) {
-      for (const int peer : rail.peers) await_probe(peer, rail, end);
+      for (const int peer : rail.choice.peers) await_probe(peer, rail, end);
     }
   }
 
@@ -593,13 +402,13 @@ class Linking {
   }
 
   void join_rails() {
-    for (const int peer : first().peers) {
+    for (const int peer : first().choice.peers) {
       std::unique_ptr<transport::Connection>& connection = result_.links[at(peer)].connection;
       connection = std::move(first().connections[at(peer)]);
-      if (!joins(second(), peer)) continue;
+      if (!second().choice.joins(peer)) continue;
       const messaging::PeerPlaces& places = result_.links[at(peer)].places;
       const auto name_of = [&](const Rail& rail) {
-        const PortChoice& port = rail.ports[at(parts_.rank)];
+        const PortChoice& port = choice_.port_of(rail.choice);
         return fmt::format("{} port {}", port.device, port.port);
       };
       connection = std::make_unique<transport::RailedConnection>(transport::RailedConnection::Parts{
@@ -630,12 +439,9 @@ class Linking {
   Reach& reach_;
   const context::ContextParts& parts_;
   Deadline deadline_;
-  int rails_max_;
-  bool has_second_rail_ = false;
+  VerbsRails choice_;
+  std::array<Rail, 2> rails_{Rail{choice_.first()}, Rail{choice_.second()}};
   messaging::RingLayout layout_;
-  std::vector<DeviceFacts> devices_;
-  std::vector<Offer> all_offers_;  // by rank
-  std::array<Rail, 2> rails_;
   std::span<std::byte> memory_;  // slots, staging and mirrors, by index in the first rail's peers
   transport::RemoteAddress rings_;
   NetworkLinks result_;
