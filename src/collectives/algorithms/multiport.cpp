@@ -21,15 +21,13 @@ namespace {
 // ---- barrier, and vectors ----
 
 Task barrier(Group group, const Arguments& arguments) {
-  Hierarchy& levels = group.hierarchy();
-  Ticket before = levels.ticket_before(group);
-  Ticket after = levels.ticket_after(group);
-  const Ports ports{group};
+  Ports ports{group};
+  Hierarchy& levels = ports.levels;
   const auto nothing = [](int /*node*/) { return std::span<std::byte>{}; };
-  co_await before.pass();
+  co_await ports.before.pass();
   co_await levels.before(group, Collective::barrier, 0, arguments);
   co_await exchange(group, ports, nothing, nothing);
-  co_await after.pass();
+  co_await ports.after.pass();
   co_await levels.after(group, Collective::barrier, 0, arguments);
 }
 
@@ -41,26 +39,24 @@ Cost barrier_cost(const CallShape& shape, const CostModel& model) {
 }
 
 Task broadcast(Group group, const Arguments& arguments) {
-  Hierarchy& levels = group.hierarchy();
-  Ticket before = levels.ticket_before(group);
-  Ticket after = levels.ticket_after(group);
-  const Ports ports{group};
+  Ports ports{group};
+  Hierarchy& levels = ports.levels;
   const std::span<std::byte> vector{arguments.out, arguments.bytes()};
   const int root_node = ports.placement.node_of(arguments.root);
   Arguments part = arguments;
   if (levels.node() == root_node) {
-    after.leave();
+    ports.after.leave();
     part.root = ports.placement.index_of(arguments.root);
-    co_await before.pass();
+    co_await ports.before.pass();
     co_await levels.before(group, Collective::broadcast, vector.size(), part);
     const auto all_of_it = [&](int /*node*/) { return vector; };
     co_await fan_out(group, ports, all_of_it);
     co_return;
   }
-  before.leave();
+  ports.before.leave();
   part.root = ports.to(root_node);
   if (levels.index() == part.root) co_await receive_from_node(group, ports, root_node, vector);
-  co_await after.pass();
+  co_await ports.after.pass();
   co_await levels.after(group, Collective::broadcast, vector.size(), part);
 }
 
@@ -73,20 +69,18 @@ Cost broadcast_cost(const CallShape& shape, const CostModel& model) {
 }
 
 Task reduce(Group group, const Arguments& arguments) {
-  Hierarchy& levels = group.hierarchy();
-  Ticket before = levels.ticket_before(group);
-  Ticket after = levels.ticket_after(group);
-  const Ports ports{group};
+  Ports ports{group};
+  Hierarchy& levels = ports.levels;
   const std::size_t bytes = arguments.bytes();
   const int root_node = ports.placement.node_of(arguments.root);
   const bool on_root_node = levels.node() == root_node;
-  if (!on_root_node) after.leave();
+  if (!on_root_node) ports.after.leave();
   Arguments part = arguments;
   part.root = ports.to(root_node);
   const bool has_sum = levels.index() == part.root;
   const Scratch sum{group, has_sum ? bytes : 0};
   part.out = sum.data();
-  co_await before.pass();
+  co_await ports.before.pass();
   co_await levels.before(group, Collective::reduce, bytes, part);
   if (!on_root_node) {
     if (has_sum) co_await send_to_node(group, ports, root_node, {sum.data(), bytes});
@@ -101,7 +95,7 @@ Task reduce(Group group, const Arguments& arguments) {
                           });
   part.root = ports.placement.index_of(arguments.root);
   part.out = arguments.out;
-  co_await after.pass();
+  co_await ports.after.pass();
   co_await levels.after(group, Collective::reduce, bytes, part);
 }
 
@@ -120,13 +114,11 @@ Cost reduce_cost(const CallShape& shape, const CostModel& model) {
 }
 
 Task allreduce(Group group, const Arguments& arguments) {
-  Hierarchy& levels = group.hierarchy();
-  Ticket before = levels.ticket_before(group);
-  Ticket after = levels.ticket_after(group);
-  const Ports ports{group};
+  Ports ports{group};
+  Hierarchy& levels = ports.levels;
   const std::size_t bytes = arguments.bytes();
   Arguments part = arguments;
-  co_await before.pass();
+  co_await ports.before.pass();
   co_await levels.before(group, Collective::allreduce, bytes, part);
   const ShareVectors arrived{group, ports, bytes};
   const auto sum = [&](int /*node*/) { return std::span<const std::byte>{arguments.out, bytes}; };
@@ -136,7 +128,7 @@ Task allreduce(Group group, const Arguments& arguments) {
                           [&](int node) -> const std::byte* {
                             return node == levels.node() ? arguments.out : arrived.of(node).data();
                           });
-  co_await after.pass();
+  co_await ports.after.pass();
   co_await levels.after(group, Collective::allreduce, bytes, part);
 }
 
@@ -153,10 +145,8 @@ Cost allreduce_cost(const CallShape& shape, const CostModel& model) {
 
 // A slice of the vector for each node, which combines it.
 Task allreduce_sliced(Group group, const Arguments& arguments) {
-  Hierarchy& levels = group.hierarchy();
-  Ticket before = levels.ticket_before(group);
-  Ticket after = levels.ticket_after(group);
-  const Ports ports{group};
+  Ports ports{group};
+  Hierarchy& levels = ports.levels;
   const Blocks slices =
       even_blocks(arguments.element_count, ports.nodes(), arguments.element_bytes);
   const PortBlocks shares{ports, slices};
@@ -169,7 +159,7 @@ Task allreduce_sliced(Group group, const Arguments& arguments) {
   part.in_blocks = shares.blocks();
   part.out = sums.data();
   part.element_count = shares.blocks().length(levels.index());
-  co_await before.pass();
+  co_await ports.before.pass();
   co_await levels.before(group, Collective::reduce_scatter, arguments.bytes(), part);
   const ShareVectors arrived{group, ports, slice_bytes};
   const auto sum = [&](int node) {
@@ -188,7 +178,7 @@ Task allreduce_sliced(Group group, const Arguments& arguments) {
     part.out = slice.data();
     part.element_count = slices.length(levels.node());
   }
-  co_await after.come();
+  co_await ports.after.come();
   if (slice_bytes > 0) co_await levels.after(group, Collective::allreduce, slice_bytes, part);
   const auto result = [&](int /*node*/) { return std::span<const std::byte>{slice}; };
   const auto result_of = [&](int node) { return slices.of(arguments.out, node); };
@@ -200,7 +190,7 @@ Task allreduce_sliced(Group group, const Arguments& arguments) {
   part.out = arguments.out;
   part.out_blocks = shares.blocks();
   co_await levels.after(group, Collective::allgather, arguments.bytes(), part);
-  after.leave();
+  ports.after.leave();
 }
 
 Cost allreduce_sliced_cost(const CallShape& shape, const CostModel& model) {
@@ -213,10 +203,8 @@ Cost allreduce_sliced_cost(const CallShape& shape, const CostModel& model) {
 }
 
 Task allgather(Group group, const Arguments& arguments) {
-  Hierarchy& levels = group.hierarchy();
-  Ticket before = levels.ticket_before(group);
-  Ticket after = levels.ticket_after(group);
-  const Ports ports{group};
+  Ports ports{group};
+  Hierarchy& levels = ports.levels;
   const Blocks& all = arguments.out_blocks;
   const bool lies_there = all.gapless && ports.placement.levels().in_order;
   const Scratch packed{group, lies_there ? 0 : all.bytes()};
@@ -228,7 +216,7 @@ Task allgather(Group group, const Arguments& arguments) {
   Arguments part = arguments;
   part.out = own.data();
   part.out_blocks = here.blocks();
-  co_await before.pass();
+  co_await ports.before.pass();
   co_await levels.before(group, Collective::allgather, own.size(), part);
   const auto of_this_node = [&](int /*node*/) { return own; };
   const auto of_node = [&](int node) { return nodes.blocks().of(vector, node); };
@@ -237,7 +225,7 @@ Task allgather(Group group, const Arguments& arguments) {
   part.element_count = shares.blocks().length(levels.index());
   part.out = vector;
   part.out_blocks = shares.blocks();
-  co_await after.pass();
+  co_await ports.after.pass();
   co_await levels.after(group, Collective::allgather, all.bytes(), part);
   if (lies_there) co_return;
   const std::byte* block = vector;
@@ -257,10 +245,8 @@ Cost allgather_cost(const CallShape& shape, const CostModel& model) {
 }
 
 Task reduce_scatter(Group group, const Arguments& arguments) {
-  Hierarchy& levels = group.hierarchy();
-  Ticket before = levels.ticket_before(group);
-  Ticket after = levels.ticket_after(group);
-  const Ports ports{group};
+  Ports ports{group};
+  Hierarchy& levels = ports.levels;
   const Blocks& all = arguments.in_blocks;
   const ListedBlocks nodes = node_blocks(ports.placement, all);
   const ListedBlocks here = blocks_here(levels, all);
@@ -272,7 +258,7 @@ Task reduce_scatter(Group group, const Arguments& arguments) {
   part.in_blocks = shares.blocks();
   part.out = sums.data();
   part.element_count = shares.blocks().length(levels.index());
-  co_await before.pass();
+  co_await ports.before.pass();
   co_await levels.before(group, Collective::reduce_scatter, all.bytes(), part);
   const ShareVectors arrived{group, ports, bytes_here};
   const auto sum = [&](int node) {
@@ -290,7 +276,7 @@ Task reduce_scatter(Group group, const Arguments& arguments) {
   part.in_blocks = here.blocks();
   part.out = arguments.out;
   part.element_count = arguments.element_count;
-  co_await after.pass();
+  co_await ports.after.pass();
   co_await levels.after(group, Collective::reduce_scatter, bytes_here, part);
 }
 
@@ -302,14 +288,12 @@ Cost reduce_scatter_cost(const CallShape& shape, const CostModel& model) {
 }
 
 Task gather(Group group, const Arguments& arguments) {
-  Hierarchy& levels = group.hierarchy();
-  Ticket before = levels.ticket_before(group);
-  Ticket after = levels.ticket_after(group);
-  const Ports ports{group};
+  Ports ports{group};
+  Hierarchy& levels = ports.levels;
   const EqualBlocks equal{ports, arguments.element_count, arguments.element_bytes};
   const int root_node = ports.placement.node_of(arguments.root);
   const bool on_root_node = levels.node() == root_node;
-  if (!on_root_node) after.leave();
+  if (!on_root_node) ports.after.leave();
   Arguments part = arguments;
   part.root = ports.to(root_node);
   const bool has_blocks = levels.index() == part.root;
@@ -317,7 +301,7 @@ Task gather(Group group, const Arguments& arguments) {
   const ShareVectors arrived{group, ports, on_root_node ? equal.node_bytes : 0};
   part.out = on_root_node && has_blocks ? arrived.of(root_node).data() : packed.data();
   part.out_blocks = equal.here;
-  co_await before.pass();
+  co_await ports.before.pass();
   co_await levels.before(group, Collective::gather, equal.node_bytes, part);
   if (!on_root_node) {
     if (has_blocks)
@@ -331,19 +315,17 @@ Task gather(Group group, const Arguments& arguments) {
   part.element_count = equal.shares.blocks().length(levels.index());
   part.out = arguments.out;
   part.out_blocks = equal.shares.blocks();
-  co_await after.pass();
+  co_await ports.after.pass();
   co_await levels.after(group, Collective::gather, equal.nodes.bytes(), part, ports.differ());
 }
 
 Task scatter(Group group, const Arguments& arguments) {
-  Hierarchy& levels = group.hierarchy();
-  Ticket before = levels.ticket_before(group);
-  Ticket after = levels.ticket_after(group);
-  const Ports ports{group};
+  Ports ports{group};
+  Hierarchy& levels = ports.levels;
   const EqualBlocks equal{ports, arguments.element_count, arguments.element_bytes};
   const int root_node = ports.placement.node_of(arguments.root);
   const bool on_root_node = levels.node() == root_node;
-  if (!on_root_node) before.leave();
+  if (!on_root_node) ports.before.leave();
   const int port = ports.to(root_node);
   const ShareVectors taken{group, ports, on_root_node ? equal.node_bytes : 0};
   const Scratch packed{group, levels.index() == port && !on_root_node ? equal.node_bytes : 0};
@@ -355,7 +337,7 @@ Task scatter(Group group, const Arguments& arguments) {
     part.in_blocks = equal.shares.blocks();
     part.element_count = equal.shares.blocks().length(levels.index());
     part.out = taken.of(ports.first()).data();
-    co_await before.pass();
+    co_await ports.before.pass();
     co_await levels.before(group, Collective::scatter, equal.nodes.bytes(), part, ports.differ());
     const auto vector_of = [&](int node) { return taken.of(node); };
     co_await fan_out(group, ports, vector_of);
@@ -367,7 +349,7 @@ Task scatter(Group group, const Arguments& arguments) {
   part.in_blocks = equal.here;
   part.element_count = arguments.element_count;
   part.out = arguments.out;
-  co_await after.pass();
+  co_await ports.after.pass();
   co_await levels.after(group, Collective::scatter, equal.node_bytes, part);
 }
 
@@ -387,10 +369,8 @@ Cost scatter_cost(const CallShape& shape, const CostModel& model) {
 // Blocks for a share go to the rank whose it is, those for a node go there together, and what a
 // node got for one of its ranks goes on to that.
 Task alltoall(Group group, const Arguments& arguments) {
-  Hierarchy& levels = group.hierarchy();
-  Ticket before = levels.ticket_before(group);
-  Ticket after = levels.ticket_after(group);
-  const Ports ports{group};
+  Ports ports{group};
+  Hierarchy& levels = ports.levels;
   const EqualBlocks equal{ports, arguments.in_blocks.length(0), arguments.element_bytes};
   const std::size_t block_bytes = arguments.in_blocks.length_bytes(0);
   const auto here = static_cast<std::size_t>(levels.node_ranks());
@@ -405,7 +385,7 @@ Task alltoall(Group group, const Arguments& arguments) {
   part.element_count = equal.shares.blocks().length(levels.index());
   part.out_blocks = to_each;
   part.out = taken.data();
-  co_await before.pass();
+  co_await ports.before.pass();
   co_await levels.before(group, Collective::alltoall, equal.nodes.bytes(), part, ports.differ());
   for (std::size_t rank = 0; rank < here; ++rank) {
     for (std::size_t i = 0; i < share; ++i) {
@@ -431,7 +411,7 @@ Task alltoall(Group group, const Arguments& arguments) {
   part.in_blocks = to_each;
   part.out = arguments.out;
   part.out_blocks = equal.shares.blocks();
-  co_await after.pass();
+  co_await ports.after.pass();
   co_await levels.after(group, Collective::alltoall, equal.nodes.bytes(), part, ports.differ());
 }
 

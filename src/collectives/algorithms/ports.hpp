@@ -10,10 +10,13 @@
 
 namespace qpmesh::collectives {
 
-// Who talks to whom: rank `to(m)` of node n, and rank `to(n)` of node m.
+// What a call begins with, a local variable of its task: its places in both lines of its node, and
+// who talks to whom: rank `to(m)` of node n, and rank `to(n)` of node m.
 struct Ports {
   explicit Ports(const Group& group) noexcept
       : levels{group.hierarchy()},
+        before(levels.ticket_before(group)),
+        after(levels.ticket_after(group)),
         placement{levels.placement()},
         shares{even_blocks(static_cast<std::size_t>(placement.nodes()), levels.lanes())} {}
 
@@ -40,6 +43,8 @@ struct Ports {
   bool differ() const noexcept { return nodes() % levels.node_ranks() != 0; }
 
   Hierarchy& levels;
+  Ticket before;
+  Ticket after;
   const Placement& placement;
   Blocks shares;  // of nodes, by port
 };
