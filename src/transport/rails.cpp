@@ -16,8 +16,7 @@
 namespace qpmesh::transport {
 namespace {
 
-constexpr std::size_t word_bytes = sizeof(std::uint64_t);
-constexpr std::uint32_t first_severed_bit = 0x8000'0000;
+constexpr std::size_t word_bytes = sizeof(RailNoticeWord<base::ProcessAtomics>);
 constexpr std::string_view given_up = "the peer has given it up";
 
 }  // namespace
@@ -278,22 +277,6 @@ void RailedConnection::tear_down() noexcept {
 
 // ---- the failure of a rail ----
 
-// The upper half is the lower one's complement: a word that has come in part is none.
-std::uint64_t RailedConnection::encode(const Notice& notice) noexcept {
-  const std::uint32_t low =
-      (notice.severed == Rail::first ? first_severed_bit : 0) | (notice.taken & taken_mask);
-  return low | std::uint64_t{~low} << 32;
-}
-
-std::optional<RailedConnection::Notice> RailedConnection::peer_notice() const noexcept {
-  const std::uint64_t word =
-      base::ProcessAtomics::load_acquire(base::word_at<std::uint64_t>(parts_.notice));
-  const auto low = static_cast<std::uint32_t>(word);
-  if (static_cast<std::uint32_t>(word >> 32) != ~low) return std::nullopt;
-  return Notice{.severed = (low & first_severed_bit) != 0 ? Rail::first : Rail::second,
-                .taken = low & taken_mask};
-}
-
 void RailedConnection::look() noexcept {
   if (fault_) return;
   const auto notice = peer_notice();
@@ -361,7 +344,7 @@ void RailedConnection::end_for_want_of(std::string_view what) noexcept {
 }
 
 void RailedConnection::tell_taken(std::uint32_t messages) noexcept {
-  taken_ = messages & taken_mask;
+  taken_ = messages & RailNotice::taken_mask;
   go_on();
 }
 
@@ -398,7 +381,7 @@ void RailedConnection::post_fence() noexcept {
 void RailedConnection::tell_peer() noexcept {
   if (peer_knows_ || (down_ == Rail::first && !taken_)) return;
   std::byte* const word = parts_.notice + word_bytes;
-  *base::word_at<std::uint64_t>(word) = encode({.severed = down_, .taken = taken_.value_or(0)});
+  reinterpret_cast<NoticeWord*>(word)->write({.severed = down_, .taken = taken_.value_or(0)});
   const Write write{.head = {word, word_bytes}, .target = parts_.peer_notice};
   peer_knows_ = post_raw(other(down_), write, {}) == Post::posted;
 }
@@ -408,7 +391,7 @@ void RailedConnection::hear_peer() noexcept {
   const auto notice = peer_notice();
   if (!notice || notice->severed != down_) return;
   if (down_ == Rail::first) {
-    const std::uint64_t lost = (next_message_ - notice->taken) & taken_mask;
+    const std::uint64_t lost = (next_message_ - notice->taken) & RailNotice::taken_mask;
     if (lost > std::min<std::uint64_t>(next_message_, messages_.size()))
       return end_for_want_of("it has taken more messages than there were");
     next_replayed_ = next_message_ - lost;

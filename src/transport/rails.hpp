@@ -37,6 +37,7 @@
 #include "base/log.hpp"
 #include "base/owned.hpp"
 #include "base/system.hpp"
+#include "transport/rail_notice.hpp"
 #include "transport/transport.hpp"
 
 namespace qpmesh::transport {
@@ -89,7 +90,6 @@ class RailedConnection final : public Connection {
   // Of a piece: both rails share in a message of twice as many bytes.
   static constexpr std::size_t piece_bytes_max = std::size_t{128} << 10;
   static constexpr std::size_t chain_max = 2;  // of ordered writes
-  static constexpr std::uint32_t taken_mask = 0x7fff'ffff;
 
   struct Parts {
     RailedTransport* transport = nullptr;
@@ -135,7 +135,6 @@ class RailedConnection final : public Connection {
   void go_on() noexcept;
 
  private:
-  enum class Rail : std::uint8_t { first, second };
   static constexpr Rail other(Rail rail) noexcept {
     return rail == Rail::first ? Rail::second : Rail::first;
   }
@@ -144,13 +143,11 @@ class RailedConnection final : public Connection {
     severed,  // ours is; what it had under way waits for the peer's word
     agreed,   // the peer's, too: what it had under way is posted on the other one
   };
-  // What an end says of the rail that it has severed.
-  struct Notice {
-    Rail severed = Rail::first;
-    std::uint32_t taken = 0;  // messages, in their low 31 bits; of the first rail
-  };
-  static std::uint64_t encode(const Notice& notice) noexcept;
-  std::optional<Notice> peer_notice() const noexcept;
+  // The first word is the peer's, the second ours.
+  using NoticeWord = RailNoticeWord<base::ProcessAtomics>;
+  std::optional<RailNotice> peer_notice() const noexcept {
+    return reinterpret_cast<const NoticeWord*>(parts_.notice)->read();
+  }
   // A write that tells, or a read, that was posted.
   struct Told {
     Rail rail = Rail::first;
