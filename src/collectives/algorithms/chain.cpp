@@ -1,7 +1,14 @@
 // Pipelined chain: the vector goes from rank to rank in segments, each passed on while the next one
 // comes. Wins for very long vectors: every link carries the vector once.
 // Cost (N-1) alpha + (N-2) s beta + S beta for segments of s bytes.
+// A scan combines each segment with its own before it passes it on, in rank order: ordered
+// reductions included. Wins for long vectors of not too many ranks, from three on: an exclusive one
+// keeps what comes, and passes on the sum. Its segments are as many as ranks, so that the last rank
+// waits about as long for the first one as for all others behind it.
+// Cost of a scan (N-1) (alpha + s (beta + gamma)) + (S-s) beta; exclusive: (S-s) gamma more.
 // Source: the pipeline algorithm of Open MPI's tuned collectives.
+#include <array>
+
 #include "collectives/algorithm.hpp"
 #include "collectives/patterns/binomial.hpp"
 
@@ -9,12 +16,15 @@ namespace qpmesh::collectives {
 namespace {
 
 constexpr std::size_t segment_bytes_max = std::size_t{64} << 10;
+
+// ---- broadcast ----
+
 // At least one, so that a vector of no bytes is told of too.
 std::size_t segment_count(std::size_t bytes) {
   return bytes == 0 ? 1 : (bytes - 1) / segment_bytes_max + 1;
 }
 
-Task run(Group group, const Arguments& arguments) {
+Task broadcast(Group group, const Arguments& arguments) {
   const std::size_t bytes = arguments.bytes();
   const auto segment = [&](std::size_t index) {
     const std::size_t begin = index * segment_bytes_max;
@@ -37,7 +47,7 @@ Task run(Group group, const Arguments& arguments) {
   }
 }
 
-Cost cost(const CallShape& shape, const CostModel& model) {
+Cost broadcast_cost(const CallShape& shape, const CostModel& model) {
   Cost cost;
   if (shape.size == 1) return cost;
   const auto segments = static_cast<double>(segment_count(shape.bytes));
@@ -49,8 +59,146 @@ Cost cost(const CallShape& shape, const CostModel& model) {
   return cost;
 }
 
+// ---- scans ----
+
+// Shorter ones would take a port as long as this.
+constexpr std::size_t scan_segment_bytes_min = std::size_t{8} << 10;
+
+int scan_segment_count(std::size_t bytes, int size) {
+  const std::size_t most = std::max<std::size_t>(1, bytes / scan_segment_bytes_min);
+  return static_cast<int>(std::clamp(static_cast<std::size_t>(size), segment_count(bytes), most));
+}
+Blocks scan_segments(const Group& group, const Arguments& arguments) {
+  return even_blocks(arguments.element_count, scan_segment_count(arguments.bytes(), group.size()),
+                     arguments.element_bytes);
+}
+
+// What the first rank does: it has all it passes on.
+Task send_to_next(Group group, const std::byte* vector, Blocks segments) {
+  Round<1> round{group};
+  for (int i = 0; i < segments.block_count; ++i) {
+    round.send(group.next(), segments.of(vector, i));
+    co_await round;
+  }
+}
+
+Task scan(Group group, const Arguments& arguments) {
+  const Blocks segments = scan_segments(group, arguments);
+  if (group.rank() == 0) {
+    if (group.size() > 1) co_await send_to_next(group, arguments.in, segments);
+    group.copy(arguments.out, arguments.in, arguments.bytes());
+    co_return;
+  }
+  const bool sends = group.rank() + 1 < group.size();
+  Round<1> round{group};
+  for (int i = 0; i < segments.block_count; ++i) {
+    if (sends && i > 0) round.send(group.next(), segments.of(arguments.out, i - 1));
+    round.receive_reduce(group.previous(), segments.of(arguments.out, i),
+                         segments.of(arguments.in, i).data(), arguments.reducer, Arriving::left);
+    co_await round;
+  }
+  if (!sends) co_return;
+  round.send(group.next(), segments.of(arguments.out, segments.block_count - 1));
+  co_await round;
+}
+
+Task exscan(Group group, const Arguments& arguments) {
+  const Blocks segments = scan_segments(group, arguments);
+  if (group.rank() == 0) {
+    if (group.size() > 1) co_await send_to_next(group, arguments.in, segments);
+    co_return;
+  }
+  const bool sends = group.rank() + 1 < group.size();
+  // What comes may not overwrite what it has yet to be combined with.
+  const bool in_place = sends && arguments.in == arguments.out;
+  const std::size_t segment_bytes = segments.length_bytes(0);
+  const Scratch sum{group, sends ? segment_bytes : 0};
+  const Scratch arrived{group, in_place ? segment_bytes : 0};
+  Round<1> round{group};
+  for (int i = 0; i < segments.block_count; ++i) {
+    const std::span<std::byte> own = segments.of(arguments.out, i);
+    std::byte* const before = in_place ? arrived.data() : own.data();
+    if (sends && i > 0) round.send(group.next(), {sum.data(), segments.length_bytes(i - 1)});
+    round.receive(group.previous(), {before, own.size()});
+    co_await round;
+    if (sends) {
+      const std::array<const std::byte*, 2> operands{before, segments.of(arguments.in, i).data()};
+      group.reduce(arguments.reducer, sum.data(), operands, own.size());
+    }
+    if (in_place) group.copy(own.data(), before, own.size());
+  }
+  if (!sends) co_return;
+  round.send(group.next(), {sum.data(), segments.length_bytes(segments.block_count - 1)});
+  co_await round;
+}
+
+double scan_segment_bytes(const CallShape& shape) {
+  return shape.vector_bytes() / scan_segment_count(shape.bytes, shape.size);
+}
+
+// What a segment passes on its way. Where the ranks of each node follow one another, one alone gets
+// from another node.
+struct Way {
+  Way(const CallShape& shape, const CostModel& model)
+      : near{model}, far{model}, near_hops{shape.ranks() - 1} {
+    if (!shape.levels.in_order) return;
+    near =
+        inside(*model.topology).model({.size = shape.levels.node_ranks_max, .bytes = shape.bytes});
+    far = between(*model.topology).model({.size = shape.levels.nodes});
+    far_hops = shape.levels.nodes - 1;
+    near_hops -= far_hops;
+  }
+
+  CostModel near;  // without levels: of all
+  CostModel far;
+  double near_hops;
+  double far_hops = 0;
+};
+
+// hop_s(link): of one segment, until it can be passed on. The slower kind of link sets the pace.
+template <class HopS>
+Cost in_segments(const CallShape& shape, const Way& way, const HopS& hop_s) {
+  const double segments = scan_segment_count(shape.bytes, shape.size);
+  Cost cost{.messages = segments, .bytes = shape.vector_bytes()};
+  double pace_s = 0;
+  const auto pass = [&](const CostModel& link, double hops) {
+    if (hops == 0) return;
+    cost.time_s += hops * (link.latency_s + hop_s(link));
+    pace_s = std::max({pace_s, hop_s(link), link.overhead_s});
+  };
+  pass(way.near, way.near_hops);
+  pass(way.far, way.far_hops);
+  cost.time_s += (segments - 1) * pace_s;
+  return cost;
+}
+
+Cost scan_cost(const CallShape& shape, const CostModel& model) {
+  if (shape.size == 1) return {.time_s = model.copy_s(shape.vector_bytes())};
+  const double bytes = scan_segment_bytes(shape);
+  const Way way{shape, model};
+  Cost cost =
+      in_segments(shape, way, [&](const CostModel& link) { return link.combined_s(bytes); });
+  const double first_rank_s =
+      cost.messages * way.near.port_s(bytes) + way.near.copy_s(shape.vector_bytes());
+  cost.time_s = std::max(cost.time_s, first_rank_s);
+  return cost;
+}
+
+Cost exscan_cost(const CallShape& shape, const CostModel& model) {
+  if (shape.size == 1) return {};
+  const double bytes = scan_segment_bytes(shape);
+  const double reduced_s = shape.size > 2 ? bytes * model.reduced_byte_s : 0;
+  Cost cost = in_segments(shape, Way{shape, model},
+                          [&](const CostModel& link) { return bytes * link.byte_s + reduced_s; });
+  cost.time_s -= reduced_s;  // the last one passes nothing on
+  return cost;
+}
+
 }  // namespace
 
-extern constexpr Algorithm broadcast_chain{Collective::broadcast, "chain", always, cost, run};
+extern constexpr Algorithm broadcast_chain{Collective::broadcast, "chain", always, broadcast_cost,
+                                           broadcast};
+extern constexpr Algorithm scan_chain{Collective::scan, "chain", always, scan_cost, scan};
+extern constexpr Algorithm exscan_chain{Collective::exscan, "chain", always, exscan_cost, exscan};
 
 }  // namespace qpmesh::collectives
