@@ -1,12 +1,13 @@
 // Pipelined chain: the vector goes from rank to rank in segments, each passed on while the next one
-// comes. Wins for very long vectors: every link carries the vector once.
-// Cost (N-1) alpha + (N-2) s beta + S beta for segments of s bytes.
-// A scan combines each segment with its own before it passes it on, in rank order: ordered
-// reductions included. Wins for long vectors of not too many ranks, from three on: an exclusive one
-// keeps what comes, and passes on the sum. Its segments are as many as ranks, so that the last rank
-// waits about as long for the first one as for all others behind it.
-// Cost of a scan (N-1) (alpha + s (beta + gamma)) + (S-s) beta; exclusive: (S-s) gamma more.
-// Source: the pipeline algorithm of Open MPI's tuned collectives.
+// comes. Wins for long vectors of not too many ranks: every link carries the vector once.
+// Segments are as many as ranks, so that the last rank waits about as long for the first one as for
+// all others behind it, unless they were shorter or longer than is good.
+// broadcast: from the root on. Cost (N-1) (alpha + s beta) + (S-s) beta for segments of s bytes.
+// reduce: towards the root, each rank combines a segment with its own before it passes it on. From
+// the root on, not in rank order. Cost (N-1) (alpha + s (beta + gamma)) + (S-s) beta.
+// scan: the same from rank 0 on, in rank order: ordered reductions included. An exclusive one keeps
+// what comes, and passes on the sum, which is made between two receives: (S-s) gamma more.
+// Source: the pipeline algorithms of Open MPI's tuned collectives.
 #include <array>
 
 #include "collectives/algorithm.hpp"
@@ -16,80 +17,87 @@ namespace qpmesh::collectives {
 namespace {
 
 constexpr std::size_t segment_bytes_max = std::size_t{64} << 10;
-
-// ---- broadcast ----
+// Shorter ones would take a port as long as this.
+constexpr std::size_t segment_bytes_min = std::size_t{8} << 10;
 
 // At least one, so that a vector of no bytes is told of too.
-std::size_t segment_count(std::size_t bytes) {
-  return bytes == 0 ? 1 : (bytes - 1) / segment_bytes_max + 1;
+int segment_count(std::size_t bytes, int size) {
+  const std::size_t least = bytes == 0 ? 1 : (bytes - 1) / segment_bytes_max + 1;
+  const std::size_t most = std::max<std::size_t>(1, bytes / segment_bytes_min);
+  return static_cast<int>(std::clamp(static_cast<std::size_t>(size), least, most));
 }
-
-Task broadcast(Group group, const Arguments& arguments) {
-  const std::size_t bytes = arguments.bytes();
-  const auto segment = [&](std::size_t index) {
-    const std::size_t begin = index * segment_bytes_max;
-    return std::span{arguments.out + begin, std::min(segment_bytes_max, bytes - begin)};
-  };
-  const int me = relative_rank(group.rank(), arguments.root, group.size());
-  const bool receives = me > 0;
-  const bool sends = me + 1 < group.size();
-  const std::size_t segments = segment_count(bytes);
-  Round<1> round{group};
-  for (std::size_t index = 0; index < segments; ++index) {
-    if (receives) round.receive(group.previous(), segment(index));
-    if (receives && sends && index > 0) round.send(group.next(), segment(index - 1));
-    if (!receives && sends) round.send(group.next(), segment(index));
-    co_await round;
-  }
-  if (receives && sends) {
-    round.send(group.next(), segment(segments - 1));
-    co_await round;
-  }
-}
-
-Cost broadcast_cost(const CallShape& shape, const CostModel& model) {
-  Cost cost;
-  if (shape.size == 1) return cost;
-  const auto segments = static_cast<double>(segment_count(shape.bytes));
-  const auto segment_bytes = static_cast<double>(std::min(shape.bytes, segment_bytes_max));
-  cost.time_s = (shape.ranks() - 1) * model.latency_s +
-                ((shape.ranks() - 2) * segment_bytes + shape.vector_bytes()) * model.alone().byte_s;
-  cost.messages = segments;
-  cost.bytes = shape.vector_bytes();
-  return cost;
-}
-
-// ---- scans ----
-
-// Shorter ones would take a port as long as this.
-constexpr std::size_t scan_segment_bytes_min = std::size_t{8} << 10;
-
-int scan_segment_count(std::size_t bytes, int size) {
-  const std::size_t most = std::max<std::size_t>(1, bytes / scan_segment_bytes_min);
-  return static_cast<int>(std::clamp(static_cast<std::size_t>(size), segment_count(bytes), most));
-}
-Blocks scan_segments(const Group& group, const Arguments& arguments) {
-  return even_blocks(arguments.element_count, scan_segment_count(arguments.bytes(), group.size()),
+Blocks segments_of(const Group& group, const Arguments& arguments) {
+  return even_blocks(arguments.element_count, segment_count(arguments.bytes(), group.size()),
                      arguments.element_bytes);
 }
 
 // What the first rank does: it has all it passes on.
-Task send_to_next(Group group, const std::byte* vector, Blocks segments) {
+Task send_all(Group group, int to, const std::byte* vector, Blocks segments) {
   Round<1> round{group};
   for (int i = 0; i < segments.block_count; ++i) {
-    round.send(group.next(), segments.of(vector, i));
+    round.send(to, segments.of(vector, i));
     co_await round;
   }
 }
 
-Task scan(Group group, const Arguments& arguments) {
-  const Blocks segments = scan_segments(group, arguments);
-  if (group.rank() == 0) {
-    if (group.size() > 1) co_await send_to_next(group, arguments.in, segments);
+Task broadcast(Group group, const Arguments& arguments) {
+  const Blocks segments = segments_of(group, arguments);
+  const int me = relative_rank(group.rank(), arguments.root, group.size());
+  const bool sends = me + 1 < group.size();
+  if (me == 0) {
+    if (sends) co_await send_all(group, group.next(), arguments.out, segments);
+    co_return;
+  }
+  Round<1> round{group};
+  for (int i = 0; i < segments.block_count; ++i) {
+    if (sends && i > 0) round.send(group.next(), segments.of(arguments.out, i - 1));
+    round.receive(group.previous(), segments.of(arguments.out, i));
+    co_await round;
+  }
+  if (!sends) co_return;
+  round.send(group.next(), segments.of(arguments.out, segments.block_count - 1));
+  co_await round;
+}
+
+Task reduce(Group group, const Arguments& arguments) {
+  const Blocks segments = segments_of(group, arguments);
+  const int me = relative_rank(group.rank(), arguments.root, group.size());
+  if (group.size() == 1) {
     group.copy(arguments.out, arguments.in, arguments.bytes());
     co_return;
   }
+  if (me + 1 == group.size()) {
+    co_await send_all(group, group.previous(), arguments.in, segments);
+    co_return;
+  }
+  const bool sends = me > 0;
+  // One is on its way while the next one is made.
+  const std::size_t segment_bytes = segments.length_bytes(0);
+  const Scratch sums{group, sends ? 2 * segment_bytes : 0};
+  const auto sum = [&](int i) -> std::span<std::byte> {
+    if (!sends) return segments.of(arguments.out, i);
+    return {sums.data() + (i % 2 == 0 ? 0 : segment_bytes), segments.length_bytes(i)};
+  };
+  Round<1> round{group};
+  for (int i = 0; i < segments.block_count; ++i) {
+    if (sends && i > 0) round.send(group.previous(), sum(i - 1));
+    round.receive_reduce(group.next(), sum(i), segments.of(arguments.in, i).data(),
+                         arguments.reducer);
+    co_await round;
+  }
+  if (!sends) co_return;
+  round.send(group.previous(), sum(segments.block_count - 1));
+  co_await round;
+}
+
+Task scan(Group group, const Arguments& arguments) {
+  const Blocks segments = segments_of(group, arguments);
   const bool sends = group.rank() + 1 < group.size();
+  if (group.rank() == 0) {
+    if (sends) co_await send_all(group, group.next(), arguments.in, segments);
+    group.copy(arguments.out, arguments.in, arguments.bytes());
+    co_return;
+  }
   Round<1> round{group};
   for (int i = 0; i < segments.block_count; ++i) {
     if (sends && i > 0) round.send(group.next(), segments.of(arguments.out, i - 1));
@@ -103,12 +111,12 @@ Task scan(Group group, const Arguments& arguments) {
 }
 
 Task exscan(Group group, const Arguments& arguments) {
-  const Blocks segments = scan_segments(group, arguments);
+  const Blocks segments = segments_of(group, arguments);
+  const bool sends = group.rank() + 1 < group.size();
   if (group.rank() == 0) {
-    if (group.size() > 1) co_await send_to_next(group, arguments.in, segments);
+    if (sends) co_await send_all(group, group.next(), arguments.in, segments);
     co_return;
   }
-  const bool sends = group.rank() + 1 < group.size();
   // What comes may not overwrite what it has yet to be combined with.
   const bool in_place = sends && arguments.in == arguments.out;
   const std::size_t segment_bytes = segments.length_bytes(0);
@@ -132,8 +140,10 @@ Task exscan(Group group, const Arguments& arguments) {
   co_await round;
 }
 
-double scan_segment_bytes(const CallShape& shape) {
-  return shape.vector_bytes() / scan_segment_count(shape.bytes, shape.size);
+// ---- predictions ----
+
+double segment_bytes(const CallShape& shape) {
+  return shape.vector_bytes() / segment_count(shape.bytes, shape.size);
 }
 
 // What a segment passes on its way. Where the ranks of each node follow one another, one alone gets
@@ -158,7 +168,7 @@ struct Way {
 // hop_s(link): of one segment, until it can be passed on. The slower kind of link sets the pace.
 template <class HopS>
 Cost in_segments(const CallShape& shape, const Way& way, const HopS& hop_s) {
-  const double segments = scan_segment_count(shape.bytes, shape.size);
+  const double segments = segment_count(shape.bytes, shape.size);
   Cost cost{.messages = segments, .bytes = shape.vector_bytes()};
   double pace_s = 0;
   const auto pass = [&](const CostModel& link, double hops) {
@@ -172,21 +182,33 @@ Cost in_segments(const CallShape& shape, const Way& way, const HopS& hop_s) {
   return cost;
 }
 
+Cost broadcast_cost(const CallShape& shape, const CostModel& model) {
+  if (shape.size == 1) return {};
+  const double bytes = segment_bytes(shape);
+  return in_segments(shape, Way{shape, model},
+                     [&](const CostModel& link) { return bytes * link.byte_s; });
+}
+
+Cost reduce_cost(const CallShape& shape, const CostModel& model) {
+  if (shape.size == 1) return {.time_s = model.copy_s(shape.vector_bytes())};
+  const double bytes = segment_bytes(shape);
+  return in_segments(shape, Way{shape, model},
+                     [&](const CostModel& link) { return link.combined_s(bytes); });
+}
+
 Cost scan_cost(const CallShape& shape, const CostModel& model) {
   if (shape.size == 1) return {.time_s = model.copy_s(shape.vector_bytes())};
-  const double bytes = scan_segment_bytes(shape);
-  const Way way{shape, model};
-  Cost cost =
-      in_segments(shape, way, [&](const CostModel& link) { return link.combined_s(bytes); });
+  Cost cost = reduce_cost(shape, model);
+  const CostModel near = Way{shape, model}.near;
   const double first_rank_s =
-      cost.messages * way.near.port_s(bytes) + way.near.copy_s(shape.vector_bytes());
+      cost.messages * near.port_s(segment_bytes(shape)) + near.copy_s(shape.vector_bytes());
   cost.time_s = std::max(cost.time_s, first_rank_s);
   return cost;
 }
 
 Cost exscan_cost(const CallShape& shape, const CostModel& model) {
   if (shape.size == 1) return {};
-  const double bytes = scan_segment_bytes(shape);
+  const double bytes = segment_bytes(shape);
   const double reduced_s = shape.size > 2 ? bytes * model.reduced_byte_s : 0;
   Cost cost = in_segments(shape, Way{shape, model},
                           [&](const CostModel& link) { return bytes * link.byte_s + reduced_s; });
@@ -198,6 +220,8 @@ Cost exscan_cost(const CallShape& shape, const CostModel& model) {
 
 extern constexpr Algorithm broadcast_chain{Collective::broadcast, "chain", always, broadcast_cost,
                                            broadcast};
+extern constexpr Algorithm reduce_chain{Collective::reduce, "chain", any_order, reduce_cost,
+                                        reduce};
 extern constexpr Algorithm scan_chain{Collective::scan, "chain", always, scan_cost, scan};
 extern constexpr Algorithm exscan_chain{Collective::exscan, "chain", always, exscan_cost, exscan};
 
