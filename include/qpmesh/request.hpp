@@ -2,10 +2,12 @@
 #pragma once
 
 #include <chrono>
+#include <coroutine>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <ratio>
 #include <span>
@@ -23,6 +25,10 @@ struct RequestState;
 namespace detail {
 struct Access;
 }
+namespace progress {
+struct Resumption;
+}
+class RequestAwaiter;
 
 inline constexpr int any_source = -1;  // receive, probe: whoever sends
 inline constexpr int any_tag = -1;     // receive, probe: whatever the tag
@@ -161,6 +167,17 @@ class [[nodiscard]] QPMESH_API Request {
   // one for a request: Error{bad_argument}.
   void on_end(std::function<void()> callback);
 
+  // co_await in a coroutine of the program's, whatever its type: what wait() returns or throws when
+  // the operation has ended; one that has ended, and an empty request, do not suspend. The
+  // coroutine goes on outside of the library, and may call it: in the thread whose call finds the
+  // end, when that call returns, or the one of another thread that returns before; or in the
+  // progress thread. Until then the request stays where it is. No deadline ends it. A coroutine
+  // that is destroyed while it waits is not resumed; a request of its own frame waits then, as
+  // ever. What reaches the resuming call as an exception is logged. Error{bad_argument}: another
+  // coroutine waits for it, or it has a function.
+  RequestAwaiter operator co_await() & noexcept;
+  RequestAwaiter operator co_await() && noexcept;
+
   // The operation is left to itself, and this request is an empty one. Nobody is told its end; an
   // error is logged, and breaks the communicator as ever. Its buffers are the operation's until
   // finish() has returned, or on_end(), which comes before, or a message from a peer tells that it
@@ -182,6 +199,29 @@ class [[nodiscard]] QPMESH_API Request {
   calls::RequestState* state_ = nullptr;
   bool untold_ = false;  // it was over before there was anything to remember, and nobody knows yet
 };
+
+// What co_await asks of a request, which outlives it.
+class [[nodiscard]] QPMESH_API RequestAwaiter {
+ public:
+  // Made by co_await.
+  explicit RequestAwaiter(Request& request) noexcept : request_{&request} {}
+  RequestAwaiter(const RequestAwaiter&) = delete;
+  RequestAwaiter& operator=(const RequestAwaiter&) = delete;
+  // Of a coroutine that was not resumed: it will not be.
+  ~RequestAwaiter();
+
+  // The steps of co_await: one look, then who is to be resumed, then what wait() returns or throws.
+  bool await_ready() { return request_->test(); }
+  bool await_suspend(std::coroutine_handle<> waiter);
+  Status await_resume() { return request_->wait(); }
+
+ private:
+  Request* request_;
+  std::shared_ptr<progress::Resumption> resumption_{};  // once it waits
+};
+
+inline RequestAwaiter Request::operator co_await() & noexcept { return RequestAwaiter{*this}; }
+inline RequestAwaiter Request::operator co_await() && noexcept { return RequestAwaiter{*this}; }
 
 // All of these take requests of several contexts: each of them is progressed, whichever request is
 // waited for. wait_all throws the first error in the order of the span after every one has ended.

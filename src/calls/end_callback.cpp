@@ -15,8 +15,8 @@ void settle_and_free(RequestState* request) {
   RequestState::destroy(request);
 }
 
-progress::Task wait_and_call(std::shared_ptr<RequestState::Watched> watched,
-                             std::function<void()> callback, const base::Log* log) {
+progress::Task wait_and_call(std::shared_ptr<Watched> watched, std::function<void()> callback,
+                             context::Context* context) {
   progress::Join join;
   const auto count = [&](progress::Operation& operation) {
     if (operation.done) return;
@@ -32,9 +32,10 @@ progress::Task wait_and_call(std::shared_ptr<RequestState::Watched> watched,
   try {
     if (callback) callback();
   } catch (...) {
-    log->warning("what is called at the end of a request threw: {}",
-                 text_of(std::current_exception()));
+    context->log().warning("what is called at the end of a request threw: {}",
+                           text_of(std::current_exception()));
   }
+  if (watched->waits()) context->resume_behind_call(watched);
   if (watched->request != nullptr && watched->detached) settle_and_free(watched->request);
 }
 
@@ -43,13 +44,29 @@ progress::Task wait_and_call(std::shared_ptr<RequestState::Watched> watched,
 void call_at_end(RequestState& request, std::function<void()> callback) {
   context::Context& context = request.communicator->context();
   auto& watched = request.keep().watched;
-  watched = std::make_shared<RequestState::Watched>(RequestState::Watched{&request});
+  watched = std::make_shared<Watched>(request);
   progress::TaskOperation& task = context.make_callback();
-  context.engine().start(
-      task, [&] { return wait_and_call(watched, std::move(callback), &context.log()); });
+  context.engine().start(task,
+                         [&] { return wait_and_call(watched, std::move(callback), &context); });
   if (!task.error) return;
   watched.reset();  // it was not made
   std::rethrow_exception(task.error);
+}
+
+std::shared_ptr<progress::Resumption> resume_at_end(RequestState& request, void* coroutine) {
+  if (!request.keep().watched) {
+    call_at_end(request, {});
+    request.kept->watched->awaited = true;
+  }
+  const std::shared_ptr<Watched>& watched = request.kept->watched;
+  if (!watched->awaited || watched->detached)
+    bad_argument("co_await", "wait for it in that function", "the request has a function");
+  if (watched->waits()) {
+    bad_argument("co_await", "let one of them wait, and tell the other",
+                 "another coroutine waits for the request");
+  }
+  watched->wait(coroutine);
+  return watched;
 }
 
 std::shared_ptr<context::CommunicatorState> detach(RequestState& request) {

@@ -12,6 +12,12 @@ namespace qpmesh::calls {
 // loop; what it throws is logged. The request may be gone by then.
 void call_at_end(RequestState& request, std::function<void()> callback);
 
+// Within a call. The request is in flight. The coroutine goes on behind the call that finds the
+// end, unless what is returned was taken before. Throws Error{bad_argument} where something else
+// waits for the end: a function, or another coroutine.
+[[nodiscard]] std::shared_ptr<progress::Resumption> resume_at_end(RequestState& request,
+                                                                  void* coroutine);
+
 // Within a call. The request is in flight, and is nobody's from here on: when it has ended it is
 // settled and freed, and what went wrong is logged. Returns what may be the last reference to its
 // communicator, which outlives the call.

@@ -12,6 +12,7 @@
 #include "collectives/algorithm.hpp"
 #include "context/communicator_state.hpp"
 #include "messaging/operations.hpp"
+#include "progress/resumption.hpp"
 #include "progress/task.hpp"
 
 namespace qpmesh::calls {
@@ -149,6 +150,18 @@ void break_by(PendingOperation& request, const std::exception_ptr& thrown) noexc
 // What was thrown, in words.
 std::string text_of(const std::exception_ptr& thrown);
 
+struct RequestState;
+
+// What a task that waits for the end of a request shares with who asked for it: with the request,
+// and with the awaiter of a coroutine.
+struct Watched : progress::Resumption {
+  explicit Watched(RequestState& of) noexcept : request{&of} {}
+
+  RequestState* request;  // nullptr: it is gone
+  bool detached = false;  // who waits settles and frees it
+  bool awaited = false;   // by a coroutine, and not by a function
+};
+
 // What a Request points to; in its context's pool, and known to its communicator.
 struct RequestState : context::HeldRequest, PendingOperation {
   RequestState(const std::shared_ptr<context::CommunicatorState>& state, std::string_view name,
@@ -179,11 +192,6 @@ struct RequestState : context::HeldRequest, PendingOperation {
     last = free_in_turn(state);
   }
 
-  // Of a task that waits for its end.
-  struct Watched {
-    RequestState* request;  // nullptr: it is gone
-    bool detached = false;  // who waits settles and frees it
-  };
   // What the operation uses and the caller may let go of: most have nothing of that kind.
   struct Kept {
     std::shared_ptr<const void> function;                         // a user's reduction

@@ -256,10 +256,20 @@ void Context::enter_in_turn(std::string_view operation) {
   }
 }
 
+// The program's handle that was called keeps this context while coroutines go on.
 void Context::exit_in_turn() noexcept {
   if (trace_ != nullptr) trace_->end();
-  if (waiter_.turn() != nullptr) return waiter_.end_turn();
-  traced_call_.store(false, std::memory_order_relaxed);
+  progress::ResumptionLine line{std::move(resumptions_)};
+  exits_in_turn_ = always_in_use_;
+  if (waiter_.turn() != nullptr) {
+    waiter_.pass_looking_on();
+    line.append(std::move(resumptions_));
+    waiter_.turn()->give_up();
+  } else {
+    traced_call_.store(false, std::memory_order_relaxed);
+    in_use_.store(always_in_use_, std::memory_order_relaxed);
+  }
+  if (!line.empty()) progress::resume(std::move(line), log());
 }
 
 void Context::admit_calls() {
@@ -267,6 +277,7 @@ void Context::admit_calls() {
       Trace::open(parts_.options.trace, parts_.state_place, rank(), *parts_.system, parts_.log);
   operations_.tell(trace_.get());
   always_in_use_ = trace_ != nullptr;
+  exits_in_turn_ = always_in_use_;
   in_use_.store(always_in_use_, std::memory_order_relaxed);
   admit_threads();
 }
@@ -276,6 +287,7 @@ void Context::admit_threads() {
   if (parts_.options.threads == ThreadUse::one && !has_thread) return;
   waiter_.admit_threads();
   always_in_use_ = true;
+  exits_in_turn_ = true;
   in_use_.store(true, std::memory_order_relaxed);
   if (!has_thread) return;
   // It takes no signal: those are the program's.
@@ -307,20 +319,33 @@ void Context::make_progress() noexcept {
           core);
     }
   }
+  bool gone = false;
+  progress_gone_ = &gone;
+  const base::Log log = this->log();
   waiter_.begin_turn();
   while (!progress_ends_) {
     try {
-      waiter_.stand_in([this] { return progress_ends_; });
+      waiter_.stand_in([this] { return progress_ends_ || !resumptions_.empty(); });
     } catch (const std::exception& error) {  // such as bad_alloc: who waits meets it, too
-      log().error("in the progress thread: {}", error.what());
+      log.error("in the progress thread: {}", error.what());
     }
+    if (resumptions_.empty()) continue;
+    progress::ResumptionLine line{std::move(resumptions_)};
+    waiter_.end_turn();
+    progress::resume(std::move(line), log);
+    if (gone) return;
+    waiter_.begin_turn();
   }
   waiter_.end_turn();
 }
 
 void Context::dismiss_threads() noexcept {
   if (turn() == nullptr) return;
-  if (progress_thread_.joinable()) {
+  if (progress_thread_.get_id() == std::this_thread::get_id()) {
+    // A coroutine that it resumes has let go of the last handle.
+    *progress_gone_ = true;
+    progress_thread_.detach();
+  } else if (progress_thread_.joinable()) {
     waiter_.begin_turn();
     progress_ends_ = true;
     waiter_.end_turn();

@@ -26,6 +26,7 @@
 #include "context/trace.hpp"
 #include "messaging/messaging.hpp"
 #include "progress/engine.hpp"
+#include "progress/resumption.hpp"
 #include "progress/wait.hpp"
 
 namespace qpmesh::context {
@@ -108,6 +109,13 @@ class Context final : public messaging::Listener, public progress::Pollable {
 
   Allocations& allocations() noexcept { return allocations_; }
 
+  // Within a call. The operation for which a coroutine waits has ended: it goes on when this call
+  // has returned, or another one that returns before, or in the progress thread.
+  void resume_behind_call(std::shared_ptr<progress::Resumption> waiting) noexcept {
+    resumptions_.push(std::move(waiting));
+    exits_in_turn_ = true;
+  }
+
   // For a task that outlives the call which starts it, and that nobody asks for.
   progress::TaskOperation& make_callback();
 
@@ -146,7 +154,7 @@ class Context final : public messaging::Listener, public progress::Pollable {
     in_use_.store(true, std::memory_order_relaxed);
   }
   void exit() noexcept {
-    if (always_in_use_) [[unlikely]]
+    if (exits_in_turn_) [[unlikely]]
       return exit_in_turn();
     in_use_.store(false, std::memory_order_relaxed);
   }
@@ -208,10 +216,13 @@ class Context final : public messaging::Listener, public progress::Pollable {
   std::list<progress::TaskOperation> callbacks_;  // of requests; those that were called, too
   std::atomic<bool> in_use_{false};
   bool always_in_use_ = false;
+  bool exits_in_turn_ = false;            // always_in_use_, or somebody goes on behind the call
+  progress::ResumptionLine resumptions_;  // who does
   std::atomic<bool> traced_call_{false};  // one is inside, where one thread at a time may call
   std::unique_ptr<Trace> trace_;
   std::thread progress_thread_;
-  bool progress_ends_ = false;  // of the thread's; read and written in a turn
+  bool progress_ends_ = false;     // of the thread's; read and written in a turn
+  bool* progress_gone_ = nullptr;  // of the thread's: set when it has ended this context itself
   std::mutex control_mutex_;    // abort() comes from any thread; nothing on the hot path takes it
   bool has_left_ = false;       // said its goodbye
   bool told_finished_ = false;  // with its last error

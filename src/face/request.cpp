@@ -35,7 +35,10 @@ class Contexts {
       if (request.is_in_flight()) add(context_of(*Access::state(request)));
     }
     if (first_ == nullptr) return;
-    if (!more_.empty()) sort();
+    if (!more_.empty()) {
+      sort();
+      held_.emplace(first_->log());
+    }
     first_scope_.emplace(*first_, operation);
     for (Context* const context : more_) scopes_.emplace_back(*context, operation);
   }
@@ -84,7 +87,8 @@ class Contexts {
     more_.erase(more_.begin());
   }
 
-  Context* first_ = nullptr;  // usually all: nothing is allocated
+  std::optional<progress::HeldResumptions> held_;  // until all are left
+  Context* first_ = nullptr;                       // usually all: nothing is allocated
   std::optional<CallScope> first_scope_;
   std::vector<Context*> more_;
   std::list<CallScope> scopes_;
@@ -186,6 +190,18 @@ void Request::on_end(std::function<void()> callback) {
     calls::land(*state_);
   }
   callback();
+}
+
+RequestAwaiter::~RequestAwaiter() {
+  if (resumption_ != nullptr) resumption_->take();
+}
+
+bool RequestAwaiter::await_suspend(std::coroutine_handle<> waiter) {
+  RequestState& state = *Access::state(*request_);
+  const CallScope scope{context_of(state), "co_await"};
+  if (state.done()) return false;
+  resumption_ = calls::resume_at_end(state, waiter.address());
+  return true;  // it may go on as soon as the scope is left: nothing here is touched behind that
 }
 
 void Request::detach() {

@@ -232,22 +232,17 @@ bool Waiter::arm_sleeper() {
   return true;
 }
 
-void Waiter::end_turn() noexcept {
+void Waiter::pass_looking_on() noexcept {
   WaitingThreads& threads = *threads_;
   threads.wake_done();
   threads.count_call();
-  if (!threads.anybody_looks()) {
-    if (!threads.has_sleeper()) {
-      threads.wake_one();
-    } else {
-      try {
-        if (arm_sleeper()) threads.ring();
-      } catch (const std::exception&) {  // such as bad_alloc: the sleeper meets it, too
-        threads.ring();
-      }
-    }
+  if (threads.anybody_looks()) return;
+  if (!threads.has_sleeper()) return threads.wake_one();
+  try {
+    if (arm_sleeper()) threads.ring();
+  } catch (const std::exception&) {  // such as bad_alloc: the sleeper meets it, too
+    threads.ring();
   }
-  threads.turn().give_up();
 }
 
 void Waiter::sleep_among_threads(const WaitLimit& limit, WaitingThread& self) {

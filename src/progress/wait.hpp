@@ -82,8 +82,13 @@ class Waiter {
   // nullptr: one thread uses the context.
   Turn* turn() noexcept { return threads_ == nullptr ? nullptr : &threads_->turn(); }
   void begin_turn() noexcept { threads_->turn().take(); }
-  // Who waits learns what the caller has ended, and one of them looks from here on.
-  void end_turn() noexcept;
+  // Who waits learns what the caller has ended, and one of them looks from here on. Behind it the
+  // caller gives its turn up.
+  void pass_looking_on() noexcept;
+  void end_turn() noexcept {
+    pass_looking_on();
+    threads_->turn().give_up();
+  }
   // Waits, within a turn, until done(), which a turn of another thread makes true; sleeps at once
   // where others spin. It looks and sleeps when nobody else does, and no call has ended for some
   // time: a program that calls again and again is served by itself, and peers need not ring.

@@ -122,6 +122,7 @@ int main(int count, char** values) {
                                 differing_pair_scenarios(),
                                 request_scenarios(),
                                 thread_scenarios(),
+                                coroutine_scenarios(),
                                 fork_scenarios(),
                                 type_scenarios(),
                                 value_scenarios(),

@@ -499,6 +499,41 @@ INSTANTIATE_TEST_SUITE_P(ends, Scenarios, testing::ValuesIn(end_cases), name_of)
 INSTANTIATE_TEST_SUITE_P(ends_with_a_progress_thread, Scenarios,
                          testing::ValuesIn(cases_with({end_cases}, {"QPMESH_PROGRESS_THREAD=yes"})),
                          name_of);
+
+// ---- coroutines of the program's ----
+
+const std::vector<Case> coroutine_cases{{"coroutines_wait_for_messages", {1, 2, 4}},
+                                        {"coroutines_wait_for_collectives", {1, 2, 4}},
+                                        {"an_error_is_thrown_where_it_is_awaited", {1, 2}},
+                                        {"a_cancelled_request_lets_its_coroutine_go_on", {1, 2}},
+                                        {"coroutines_hear_an_abort", {1, 2, 3}},
+                                        {"coroutines_go_on_one_after_the_other", {1, 2}},
+                                        {"a_wait_for_several_contexts_leaves_all_of_them", {1, 2}},
+                                        {"what_nobody_catches_does_not_end_a_call", {1, 2}}};
+// Where a thread of the library's may go on with it, it may have ended before it is looked at.
+const std::vector<Case> lone_coroutine_cases{{"what_has_ended_is_not_waited_for", {1, 2}},
+                                             {"only_one_waits_for_a_request", {1, 2}},
+                                             {"a_coroutine_may_go_while_it_waits", {1, 2}}};
+const std::vector<Case> coroutine_thread_cases{{"coroutines_go_on_in_any_thread", {1, 2, 3}}};
+const std::vector<Case> coroutine_progress_cases{{"coroutines_go_on_while_nobody_calls", {1, 2, 3}},
+                                                 {"a_coroutine_ends_its_context", {1, 2}}};
+INSTANTIATE_TEST_SUITE_P(coroutines, Scenarios,
+                         testing::ValuesIn(cases_with({coroutine_cases, lone_coroutine_cases}, {})),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(coroutines_over_tcp, Scenarios,
+                         testing::ValuesIn(cases_with({coroutine_cases}, {"QPMESH_TRANSPORT=tcp"})),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(coroutines_and_several_threads, Scenarios,
+                         testing::ValuesIn(cases_with({coroutine_cases, lone_coroutine_cases,
+                                                       coroutine_thread_cases},
+                                                      {"QPMESH_THREADS=several"})),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(coroutines_and_a_progress_thread, Scenarios,
+                         testing::ValuesIn(cases_with({coroutine_cases, coroutine_thread_cases,
+                                                       coroutine_progress_cases},
+                                                      {"QPMESH_PROGRESS_THREAD=yes"})),
+                         name_of);
+
 INSTANTIATE_TEST_SUITE_P(event_loops, Scenarios,
                          testing::Values(Case{"an_event_loop_serves_requests", {1, 2, 4}}),
                          name_of);

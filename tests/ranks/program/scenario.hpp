@@ -130,5 +130,6 @@ std::vector<Scenario> economy_scenarios();
 std::vector<Scenario> link_scenarios();
 std::vector<Scenario> held_scenarios();
 std::vector<Scenario> thread_scenarios();
+std::vector<Scenario> coroutine_scenarios();
 
 }  // namespace qpmesh::ranks

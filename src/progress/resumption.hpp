@@ -1,0 +1,64 @@
+// Coroutines of the program's that wait for the end of an operation. They go on between calls,
+// where they may call themselves: never inside the call that finds the end.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "base/log.hpp"
+
+namespace qpmesh::progress {
+
+// One that waits. Who exchanges its address for nothing has it: to resume it, or to be rid of it.
+// What it finds when it goes on was written before in the turns of calls; release and acquire carry
+// what its own thread wrote before it stopped.
+struct Resumption {
+  std::atomic<void*> coroutine{nullptr};
+  std::shared_ptr<Resumption> next{};  // in a line
+
+  void wait(void* address) noexcept { coroutine.store(address, std::memory_order_release); }
+  bool waits() const noexcept { return coroutine.load(std::memory_order_relaxed) != nullptr; }
+  void* take() noexcept { return coroutine.exchange(nullptr, std::memory_order_acq_rel); }
+};
+
+// Those whose operations have ended, the first one first. Nothing is allocated.
+class ResumptionLine {
+ public:
+  ResumptionLine() noexcept = default;
+  ResumptionLine(ResumptionLine&& other) noexcept
+      : first_{std::move(other.first_)}, last_{std::exchange(other.last_, nullptr)} {}
+  ResumptionLine& operator=(ResumptionLine&&) = delete;
+  ~ResumptionLine() {
+    while (!empty()) pop();  // not one inside the other
+  }
+
+  bool empty() const noexcept { return last_ == nullptr; }
+  void push(std::shared_ptr<Resumption> one) noexcept;
+  void append(ResumptionLine&& others) noexcept;
+  std::shared_ptr<Resumption> pop() noexcept;
+
+ private:
+  std::shared_ptr<Resumption> first_;
+  Resumption* last_ = nullptr;
+};
+
+// Outside of every turn. Of a thread that does this already, further up, that one goes on with
+// them: coroutines that go on do not pile up on its stack. What one throws is logged.
+void resume(ResumptionLine line, const base::Log& log) noexcept;
+
+// As long as it lives none goes on in this thread: it leaves several contexts, one after the other.
+class HeldResumptions {
+ public:
+  explicit HeldResumptions(const base::Log& log) noexcept;
+  ~HeldResumptions();
+  HeldResumptions(const HeldResumptions&) = delete;
+  HeldResumptions& operator=(const HeldResumptions&) = delete;
+
+ private:
+  ResumptionLine line_;
+  base::Log log_;
+  bool outermost_;
+};
+
+}  // namespace qpmesh::progress
