@@ -102,7 +102,7 @@ int main(int argc, char** argv) {
       },
       [&] { world.sendrecv(in, right, out, left, 1); });
   world.finish();
-  require(qpmesh_finalize(c_world));
+  require(qpmesh_finalize(c_world, nullptr));
   MPI_Finalize();
   return 0;
 }

@@ -22,6 +22,6 @@ int main(void) {
   for (i = 0; i < count; ++i) right = right && values[i] == (float)ranks;
   if (code == QPMESH_OK && qpmesh_rank(world) == 0)
     printf("%d ranks, each element %g\n", ranks, values[0]);
-  if (check(qpmesh_finalize(world)) != QPMESH_OK) code = 1;
+  if (check(qpmesh_finalize(world, NULL)) != QPMESH_OK) code = 1;
   return code == QPMESH_OK && right ? 0 : 1;
 }

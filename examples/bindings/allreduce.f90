@@ -8,8 +8,8 @@ module qpmesh
     integer(c_int) function qpmesh_init(world) bind(c)
       import; type(c_ptr), intent(out) :: world
     end function
-    integer(c_int) function qpmesh_finalize(world) bind(c)
-      import; type(c_ptr), value :: world
+    integer(c_int) function qpmesh_finalize(world, call) bind(c)
+      import; type(c_ptr), value :: world, call
     end function
     integer(c_int) function qpmesh_rank(world) bind(c)
       import; type(c_ptr), value :: world
@@ -45,7 +45,7 @@ program allreduce
   call check(qpmesh_wait(request, c_null_ptr), 'wait')  ! after other work
   call check(qpmesh_request_free(request), 'request_free')
   if (qpmesh_rank(world) == 0) print '(i0, a, i0)', qpmesh_size(world), ' ranks, each element ', int(values(1000))
-  call check(qpmesh_finalize(world), 'finalize')
+  call check(qpmesh_finalize(world, c_null_ptr), 'finalize')
 contains
   subroutine check(code, operation)
     integer(c_int), intent(in) :: code

@@ -40,5 +40,5 @@ func main() {
 	if C.qpmesh_rank(world) == 0 {
 		fmt.Printf("%d ranks, each element %g\n", C.qpmesh_size(world), values[count-1])
 	}
-	check(C.qpmesh_finalize(world))
+	check(C.qpmesh_finalize(world, nil))
 }

@@ -15,4 +15,4 @@ check(@ccall lib.qpmesh_request_free(request[]::Ptr{Cvoid})::Cint)
 if (@ccall lib.qpmesh_rank(world[]::Ptr{Cvoid})::Cint) == 0
     println(@ccall(lib.qpmesh_size(world[]::Ptr{Cvoid})::Cint), " ranks, each element ", Int(values[end]))
 end
-check(@ccall lib.qpmesh_finalize(world[]::Ptr{Cvoid})::Cint)
+check(@ccall lib.qpmesh_finalize(world[]::Ptr{Cvoid}, C_NULL::Ptr{Cvoid})::Cint)

@@ -38,7 +38,7 @@ def run(rank, size, board, everybody):
     call("request_free", request)
     if rank == 0:
         print(f"{qp.qpmesh_size(world)} ranks, each element {values[999]:g}", flush=True)
-    call("finalize", world)
+    call("finalize", world, None)
 
 if __name__ == "__main__":
     start = mp.get_context("fork")

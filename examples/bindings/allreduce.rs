@@ -9,7 +9,7 @@ const SUM: c_int = 0;
 #[rustfmt::skip]
 extern "C" {
     fn qpmesh_init(world: *mut *mut c_void) -> c_int;
-    fn qpmesh_finalize(world: *mut c_void) -> c_int;
+    fn qpmesh_finalize(world: *mut c_void, call: *const c_void) -> c_int;
     fn qpmesh_rank(world: *const c_void) -> c_int;
     fn qpmesh_size(world: *const c_void) -> c_int;
     fn qpmesh_allreduce_async(world: *mut c_void, input: *const c_void, output: *mut c_void, count: usize, kind: c_int,
@@ -38,6 +38,6 @@ fn main() -> Result<(), String> {
         if qpmesh_rank(world) == 0 {
             println!("{} ranks, each element {}", qpmesh_size(world), values[999]);
         }
-        check(qpmesh_finalize(world))
+        check(qpmesh_finalize(world, null()))
     }
 }

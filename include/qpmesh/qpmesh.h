@@ -161,9 +161,9 @@ QPMESH_API int qpmesh_init(qpmesh_communicator** world);
 // Both may be null.
 QPMESH_API int qpmesh_init_with(const char* const* options, const qpmesh_bootstrap* bootstrap,
                                 qpmesh_communicator** world);
-// Collective goodbye. The communicator and the memory that it allocated are gone afterwards, also
-// when this fails; null is allowed.
-QPMESH_API int qpmesh_finalize(qpmesh_communicator* world);
+// Collective goodbye, for which the call's timeout counts. The communicator and the memory that it
+// allocated are gone afterwards, also when this fails; null is allowed.
+QPMESH_API int qpmesh_finalize(qpmesh_communicator* world, const qpmesh_call* call);
 // Local: it only goes, with the memory that it allocated. Groups that others still use are theirs.
 QPMESH_API int qpmesh_communicator_free(qpmesh_communicator* world);
 // Any thread. Operations in flight and all later ones fail on every rank, with the reason.

@@ -87,7 +87,7 @@ void finalize() {
   flush_buffers();
   // A program that went on after an error has heard of it.
   const bool has_failed = is_lasting(qpmesh_last_error()->code);
-  const int ended = qpmesh_finalize(std::exchange(mesh_of_world, nullptr));
+  const int ended = qpmesh_finalize(std::exchange(mesh_of_world, nullptr), nullptr);
   communicator_of(MPI_COMM_WORLD)->mesh = nullptr;
   environment.phase = Phase::after_finalize;
   if (!has_failed) check(ended);

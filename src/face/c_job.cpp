@@ -166,9 +166,10 @@ int qpmesh_init_with(const char* const* options, const qpmesh_bootstrap* bootstr
   });
 }
 
-int qpmesh_finalize(qpmesh_communicator* world) {
+int qpmesh_finalize(qpmesh_communicator* world, const qpmesh_call* call) {
   const int code = guarded("finish", [&] {
-    if (world != nullptr) world->communicator.finish();
+    const Asked asked = read_blocking(call, "finish");
+    if (world != nullptr) world->communicator.finish(asked.options);
   });
   delete world;
   return code;

@@ -128,7 +128,7 @@ def fragments_source(fragments, language):
     if in_c:
         main = ("int main(void) {\nqpmesh_communicator* world = NULL;\nconst char* at = NULL;\n(void)at;\n"
                 "if (qpmesh_init(&world) != QPMESH_OK) return 1;\n" + "\n".join(calls) +
-                "\nreturn qpmesh_finalize(world) == QPMESH_OK ? 0 : 1;\n}\n")
+                "\nreturn qpmesh_finalize(world, NULL) == QPMESH_OK ? 0 : 1;\n}\n")
     else:
         main = ('int main() {\nconst char* at = "init";\ntry {\nauto world = qpmesh::init();\n' + "\n".join(calls) +
                 '\nworld.finish();\n} catch (const std::exception& error) {\n'

@@ -640,9 +640,29 @@ static void test_prepared(qpmesh_communicator* world, int rank, int size) {
     for (i = 0; i < 3; ++i) EXPECT_OK(qpmesh_request_free(list[i]));
   }
   EXPECT_OK(qpmesh_barrier_async(group, &prepared, &request));
-  EXPECT_OK(qpmesh_finalize(group));
+  EXPECT_OK(qpmesh_finalize(group, NULL));
   EXPECT(qpmesh_start(request) == QPMESH_BAD_ARGUMENT);
   EXPECT_OK(qpmesh_request_free(request));
+}
+
+static void test_finalize(qpmesh_communicator* world, int rank, int size) {
+  qpmesh_communicator* group = NULL;
+  qpmesh_call call = no_call;
+  call.timeout_ms = 50;
+  EXPECT_OK(qpmesh_duplicate(world, NULL, &group));
+  if (rank == 0 && size > 1) {
+    EXPECT(qpmesh_finalize(group, &call) == QPMESH_TIMEOUT);
+    EXPECT(strcmp(qpmesh_last_error()->operation, "finish") == 0);
+  } else if (rank == 0) {
+    EXPECT_OK(qpmesh_finalize(group, &call));
+  }
+  EXPECT_OK(qpmesh_barrier(world, NULL));
+  if (rank != 0) EXPECT_OK(qpmesh_communicator_free(group));
+  EXPECT_OK(qpmesh_duplicate(world, NULL, &group));
+  call.timeout_ms = -2;
+  EXPECT_BAD(qpmesh_finalize(group, &call),
+             "finish: a timeout of -2 ms [hint: 1 or more, 0 for QPMESH_TIMEOUT_MS, or "
+             "QPMESH_NO_TIMEOUT]");
 }
 
 static void test_detached(qpmesh_communicator* world, int rank, int size) {
@@ -664,7 +684,7 @@ static void test_detached(qpmesh_communicator* world, int rank, int size) {
   EXPECT_OK(
       qpmesh_receive(group, &taken, 1, QPMESH_INT64, (rank + size - 1) % size, 4, &head, &status));
   EXPECT(taken == 5 && status.bytes == sizeof longer);
-  EXPECT_OK(qpmesh_finalize(group));
+  EXPECT_OK(qpmesh_finalize(group, NULL));
   EXPECT(sum == size * (size - 1) / 2 && ends == 1);
   EXPECT_OK(qpmesh_barrier_async(world, &prepared, &request));
   EXPECT_BAD(qpmesh_detach(request),
@@ -709,7 +729,7 @@ static void test_groups(qpmesh_communicator* world, int rank, int size) {
   for (i = 1; i < qpmesh_size(half); ++i) EXPECT(ranks[i] == ranks[i - 1] - 2);
   EXPECT_OK(qpmesh_allreduce(half, &value, &value, 1, QPMESH_INT64, QPMESH_SUM, NULL));
   EXPECT(value == qpmesh_size(half));
-  EXPECT_OK(qpmesh_finalize(half));
+  EXPECT_OK(qpmesh_finalize(half, NULL));
   half = world;
   EXPECT_OK(qpmesh_split(world, QPMESH_NO_COLOR, 0, NULL, &half));
   EXPECT(half == NULL);
@@ -742,7 +762,7 @@ static void test_groups(qpmesh_communicator* world, int rank, int size) {
   if (size > 1 && (rank == 0 || rank == size - 1)) {
     EXPECT_OK(qpmesh_subgroup(world, members, 2, 4, NULL, &pair));
     EXPECT(qpmesh_rank(pair) == (rank == 0));
-    EXPECT_OK(qpmesh_finalize(pair));
+    EXPECT_OK(qpmesh_finalize(pair, NULL));
   }
   EXPECT_OK(qpmesh_independent(world, NULL, &other));
   EXPECT_OK(qpmesh_barrier(other, NULL));
@@ -750,7 +770,7 @@ static void test_groups(qpmesh_communicator* world, int rank, int size) {
              "ranks_in: the two communicators have no context in common [hint: ask of its parent, "
              "its children, "
              "and theirs]");
-  EXPECT_OK(qpmesh_finalize(other));
+  EXPECT_OK(qpmesh_finalize(other, NULL));
 
   /* Abort ends its context alone. */
   EXPECT_OK(qpmesh_independent(world, NULL, &other));
@@ -990,7 +1010,7 @@ static void test_bootstrap(qpmesh_communicator* world, int rank, int size) {
   for (i = 0; i < count && !candidates[i].chosen; ++i) continue;
   EXPECT(i < count && strcmp(candidates[i].algorithm, "ring") == 0);
   EXPECT_OK(qpmesh_barrier(own, NULL));
-  EXPECT_OK(qpmesh_finalize(own));
+  EXPECT_OK(qpmesh_finalize(own, NULL));
   bootstrap.rank = size;
   EXPECT(qpmesh_init_with(NULL, &bootstrap, &own) == QPMESH_BAD_ARGUMENT);
   EXPECT_ERROR(qpmesh_init_with(misspelt, NULL, &own), QPMESH_BAD_CONFIG,
@@ -1021,6 +1041,7 @@ int main(void) {
     test_reductions(world, rank, size);
     test_several_vectors(world, rank, size);
     test_prepared(world, rank, size);
+    test_finalize(world, rank, size);
     test_detached(world, rank, size);
     test_memory(world, rank, size);
     test_groups(world, rank, size);
@@ -1029,7 +1050,7 @@ int main(void) {
     test_bootstrap(world, rank, size);
     test_errors(world, size);
   }
-  EXPECT_OK(qpmesh_finalize(world));
-  EXPECT_OK(qpmesh_finalize(NULL));
+  EXPECT_OK(qpmesh_finalize(world, NULL));
+  EXPECT_OK(qpmesh_finalize(NULL, NULL));
   return wrong;
 }

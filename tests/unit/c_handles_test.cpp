@@ -37,7 +37,7 @@ TEST(requests_for_c, are_made_waited_for_and_freed_without_an_allocation_once_as
   const std::uint64_t before = qpmesh::test::heap_allocations();
   for (int i = 0; i < 100; ++i) exchange(world);
   EXPECT_EQ(qpmesh::test::heap_allocations() - before, 0U);
-  EXPECT_EQ(qpmesh_finalize(world), QPMESH_OK);
+  EXPECT_EQ(qpmesh_finalize(world, nullptr), QPMESH_OK);
 }
 
 TEST(several_vectors, are_reduced_again_and_again_without_an_allocation_once_it_has_been_done) {
@@ -65,7 +65,7 @@ TEST(several_vectors, are_reduced_again_and_again_without_an_allocation_once_it_
   EXPECT_EQ(qpmesh::test::heap_allocations() - before, 0U);
   EXPECT_EQ(vector.back(), 2);
   EXPECT_EQ(qpmesh_request_free(step), QPMESH_OK);
-  EXPECT_EQ(qpmesh_finalize(world), QPMESH_OK);
+  EXPECT_EQ(qpmesh_finalize(world, nullptr), QPMESH_OK);
 }
 
 }  // namespace
