@@ -44,6 +44,9 @@ typedef enum qpmesh_code {
   QPMESH_INTERNAL      // everything that should not happen and was still survivable
 } qpmesh_code;
 
+// The code's own name, as in C++: "peer_dead"; "ok"; "unknown" of any other number. Lasts for ever.
+QPMESH_API const char* qpmesh_code_name(int code);
+
 // What this thread's last failed call met. Texts are never null, and stay until its next one.
 typedef struct qpmesh_error {
   int code;               // qpmesh_code; QPMESH_OK before the first

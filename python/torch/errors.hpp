@@ -31,9 +31,6 @@ class Error : public std::runtime_error {
   std::string hint_;
 };
 
-// The code's name, as "peer_dead".
-const char* name_of(qpmesh_code code) noexcept;
-
 // One call of a group, for texts: "allreduce (number 17 of group 'default_pg')".
 struct Doing {
   const char* operation;     // lasts for ever

@@ -19,7 +19,7 @@ using Handle = c10::intrusive_ptr<Interface>;
 PyObject* error_type = nullptr;
 
 void raise(const Error& error) noexcept {
-  qpmesh::python::raise_as(error_type, error, name_of(error.code()));
+  qpmesh::python::raise_as(error_type, error, qpmesh_code_name(error.code()));
 }
 
 // Null: of another backend.

@@ -82,5 +82,12 @@ AnElement checked_element_of(qpmesh_type type, std::string_view operation) {
 
 }  // namespace qpmesh::face
 
+// The names of C++ are literals: they end with a zero.
+const char* qpmesh_code_name(int code) {
+  if (code == QPMESH_OK) return "ok";
+  if (code < QPMESH_OK || code > QPMESH_INTERNAL) return "unknown";
+  return qpmesh::to_string(static_cast<qpmesh::ErrorCode>(code - 1)).data();
+}
+
 const qpmesh_error* qpmesh_last_error(void) { return &qpmesh::face::shown; }
 const char* qpmesh_error_text(void) { return qpmesh::face::shown.text; }

@@ -1020,11 +1020,25 @@ static void test_bootstrap(qpmesh_communicator* world, int rank, int size) {
   EXPECT(qpmesh_init_with(beyond, NULL, &own) == QPMESH_BAD_CONFIG);
 }
 
+static void test_code_names(void) {
+  static const char* const names[] = {
+      "ok",       "bad_argument", "bad_config", "no_resource", "authentication",
+      "mismatch", "timeout",      "peer_dead",  "link_failed", "truncated",
+      "aborted",  "corrupt",      "internal"};
+  int code;
+  for (code = QPMESH_OK; code <= QPMESH_INTERNAL; ++code)
+    EXPECT(strcmp(qpmesh_code_name(code), names[code]) == 0);
+  EXPECT(sizeof names / sizeof *names == QPMESH_INTERNAL + 1);
+  EXPECT(strcmp(qpmesh_code_name(-1), "unknown") == 0);
+  EXPECT(strcmp(qpmesh_code_name(QPMESH_INTERNAL + 1), "unknown") == 0);
+}
+
 int main(void) {
   qpmesh_communicator* world = NULL;
   int rank, size;
   EXPECT(strcmp(qpmesh_error_text(), "") == 0 && qpmesh_last_error()->code == QPMESH_OK);
   EXPECT(strcmp(qpmesh_version(), QPMESH_VERSION) == 0);
+  test_code_names();
   if (qpmesh_init(&world) != QPMESH_OK) {
     fprintf(stderr, "%s\n", qpmesh_error_text());
     return 1;
