@@ -2,7 +2,7 @@
 """The table of docs/from-mpi.md: of each program here, in each form, how many lines of code and how many calls.
 
 Lines: neither empty nor comments alone; C and C++ as clang-format lays them out. Calls: places where the program calls the
-library, which for qpmesh and mpi4py are calls on the namespace, or on one of the objects named below.
+library, which for qpmesh and mpi4py are calls on the namespace or the module, or on one of the objects named below.
 """
 import re
 from pathlib import Path
@@ -13,6 +13,7 @@ OBJECTS = r"\b(?:world|row|column|summing|status|pairs\[\w+\]|requests\[\w+\])\.
 FORMS = {  # the end of a file's name, what begins a comment, what a call looks like
     "qpmesh": (".cpp", "//", r"\bqpmesh::[a-z]\w+\(|" + OBJECTS),
     "MPI": ("_mpi.c", "//", r"\bMPI_[A-Z]\w*\("),
+    "qpmesh in Python": ("_qpmesh.py", "#", r"\bqpmesh\.[a-z]\w+\(|" + OBJECTS),
     "mpi4py": (".py", "#", r"\bMPI\.[A-Z]\w*\(|" + OBJECTS),
 }
 

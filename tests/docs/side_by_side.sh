@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # side_by_side.sh compiled LIBRARY QPMESH-RUN MPICC MPIRUN
 # side_by_side.sh python MPIRUN
+# side_by_side.sh qpmesh_in_python PYTHON MODULE-FOLDER QPMESH-RUN
 # Builds the programs of examples/side_by_side in C++ and C, or takes those in Python, runs them with 2 and 4 ranks, and wants the same one line of all.
-# `compiled` also holds the table of docs/from-mpi.md against them: ours has no more lines and calls than MPI's. `python` ends with 77 where
-# Debian's Python has no mpi4py.
+# `compiled` also holds the table of docs/from-mpi.md against them: ours has no more lines and calls than MPI's. In Python ours has no more than
+# mpi4py's. `python` ends with 77 where Debian's Python has no mpi4py.
 set -euo pipefail
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 programs=$source/examples/side_by_side
@@ -27,8 +28,17 @@ if [ "$1" = python ]; then
   "$python" -c 'import mpi4py, numpy' 2>/dev/null || { echo "skipped: mpi4py or numpy (python3-mpi4py, python3-numpy) is not installed"; exit 77; }
   for file in "$programs"/*.py; do
     name=$(basename "$file" .py)
-    [ "$name" != count ] || continue
+    case $name in count | *_qpmesh) continue ;; esac
     for ranks in 2 4; do says_right "$name" mpi4py "$mpirun" --oversubscribe -np "$ranks" "$python" "$file"; done
+  done
+  exit
+fi
+
+if [ "$1" = qpmesh_in_python ]; then
+  python=$2 qpmesh_run=$4
+  export PYTHONPATH=$3
+  for file in "$programs"/*_qpmesh.py; do
+    for ranks in 2 4; do says_right "$(basename "$file" _qpmesh.py)" "qpmesh in Python" "$qpmesh_run" -np "$ranks" "$python" "$file"; done
   done
   exit
 fi
@@ -52,7 +62,9 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])
 import count
 for name in count.NAMES:
-    ours, mpi = count.count(name, "qpmesh"), count.count(name, "MPI")
-    assert ours[0] <= mpi[0] and ours[1] <= mpi[1], f"{name} is longer than MPI's: {ours}, {mpi}"
+    for form, other in (("qpmesh", "MPI"), ("qpmesh in Python", "mpi4py")):
+        ours, theirs = count.count(name, form), count.count(name, other)
+        assert (ours is None) == (theirs is None), f"{name}: {form} or {other} has it alone"
+        assert ours is None or (ours[0] <= theirs[0] and ours[1] <= theirs[1]), f"{name} in {form} is longer than in {other}: {ours}, {theirs}"
 assert count.table() in open(sys.argv[2]).read(), "docs/from-mpi.md has another table:\n" + count.table()
 END
