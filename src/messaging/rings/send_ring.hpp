@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "base/cpu_copy.hpp"
 #include "messaging/mutant.hpp"
 #include "messaging/rings/credits.hpp"
 #include "messaging/rings/layout.hpp"
@@ -510,9 +511,8 @@ class SendRing {
         staged_count_ + chain_max > staged_writes_max)
       return false;
     std::byte* const copy = places_.staging.data() + staging.index(place.start) * unit_bytes;
-    if (!write.head.empty()) std::memcpy(copy, write.head.data(), write.head.size());
-    if (!write.body.empty())
-      std::memcpy(copy + write.head.size(), write.body.data(), write.body.size());
+    base::copy_bytes(copy, write.head.data(), write.head.size());
+    base::copy_bytes(copy + write.head.size(), write.body.data(), write.body.size());
     // A flag stays in head: the pieces keep their lengths and are still gathered.
     write.body = {copy + write.head.size(), write.body.size()};
     write.head = {copy, write.head.size()};
