@@ -91,7 +91,7 @@ class LoopedRing {
   void put() {
     messaging::Record record;
     record.header() = {.sequence = 0,
-                       .crc = 0,
+                       .checksum = 0,
                        .kind = messaging::RecordKind::eager_inline,
                        .flags = 0,
                        .length_words = messaging::record_length(payload_bytes) / 8,

@@ -3,8 +3,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
-#include <span>
 
 namespace qpmesh::base {
 
@@ -44,9 +42,5 @@ inline void order_stores() noexcept {
   std::atomic_thread_fence(std::memory_order_release);
 #endif
 }
-
-// CRC32C (Castagnoli), continued from seed. ISA-L chooses the instruction at
-// run time: 13 ns for 48 bytes where measured.
-std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t seed) noexcept;
 
 }  // namespace qpmesh::base

@@ -71,8 +71,8 @@ Context::Context(ContextParts parts)
     if (link.on_demand != nullptr) on_demand.insert(link.on_demand);
     link.places.connection = link.connection.get();
     link.places.is_self = peer == rank();
-    link.places.send_seed = messaging::crc_seed(parts_.epoch, rank(), peer);
-    link.places.receive_seed = messaging::crc_seed(parts_.epoch, peer, rank());
+    link.places.send_seed = messaging::direction_seed(parts_.epoch, rank(), peer);
+    link.places.receive_seed = messaging::direction_seed(parts_.epoch, peer, rank());
     messaging_.add_peer(peer, link.places);
   }
   for (transport::OnDemand* const each : on_demand) {

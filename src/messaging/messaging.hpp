@@ -79,7 +79,7 @@ struct PeerPlaces {
   transport::RemoteAddress remote_revocations{};    // the peer's counter, where it can be loaded
   std::span<std::byte> staging;  // empty where the transport copies while posting
   bool is_self = false;          // the rank is this one
-  std::uint32_t send_seed = 0;   // CRC seeds of the two directions
+  std::uint32_t send_seed = 0;   // of the checksums of the two directions
   std::uint32_t receive_seed = 0;
 };
 

@@ -9,7 +9,7 @@ namespace qpmesh::messaging {
 
 enum class Mutant : std::uint8_t {
   none,
-  crc,                     // a polled record's CRC is not compared
+  checksum,                // a polled record's checksum is not compared
   tail,                    // nor its tail
   equality,                // a sequence word that is set counts as the expected one
   line_clearing,           // consumed lines keep their bytes

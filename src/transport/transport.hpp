@@ -41,10 +41,10 @@ struct Capabilities {
   std::string_view name;  // "shm": folder, option value, log field
   // The flag of a write is stored last, atomically, with release, after every byte of this and
   // earlier writes. Where it does not hold, bytes inside a write appear in any order and a
-  // polled record must prove itself by its CRC.
+  // polled record must prove itself by its checksum.
   bool ordered_flag = false;
   // The bytes of one write appear in address order (ibv_query_qp_data_in_order says so of some
-  // devices): a record is complete when its tail is there, and needs no CRC.
+  // devices): a record is complete when its tail is there, and needs no checksum.
   bool bytes_in_order = false;
   bool loads_peer_memory = false;  // Connection::load works on what the peer registered
   // Any memory of a process can be registered, for the peer's writes and reads.

@@ -114,7 +114,7 @@ std::vector<std::byte> imitation(int m, std::uint64_t communicator) {
                                      .key = messaging::tag_key(0),
                                      .total_bytes = 4});
     record.header().sequence = sequence;
-    record.header().crc = 0;
+    record.header().checksum = 0;
     const std::uint32_t tail = ~sequence;
     std::memcpy(record.bytes + record.length() - sizeof tail, &tail, sizeof tail);
     const std::size_t at = static_cast<std::size_t>(j) * line_bytes - record_body_offset;

@@ -29,7 +29,7 @@ struct Named {
   std::string_view name;
   Mutant mutant;
 };
-constexpr std::array mutants{Named{"crc", Mutant::crc},
+constexpr std::array mutants{Named{"checksum", Mutant::checksum},
                              Named{"tail", Mutant::tail},
                              Named{"equality", Mutant::equality},
                              Named{"line_clearing", Mutant::line_clearing},

@@ -22,7 +22,6 @@
 #include <vector>
 
 #include "base/bytes.hpp"
-#include "base/cpu.hpp"
 #include "base/log.hpp"
 #include "base/owned.hpp"
 #include "base/process_memory.hpp"
@@ -131,13 +130,38 @@ TEST(round_up, reaches_the_next_multiple_and_stays_on_one) {
 
 TEST(mix64, is_the_first_step_of_splitmix64) { EXPECT_EQ(mix64(0), 0xe220a8397b1dcdafU); }
 
-TEST(crc32c, has_the_value_of_its_definition_and_can_be_continued) {
-  constexpr std::uint32_t ones =
-      0xffffffff;  // CRC-32C starts from ones and ends inverted; crc32c() leaves both to its caller
-  EXPECT_EQ(crc32c(as_blob("123456789"), ones) ^ ones, 0xe3069283U);
-  EXPECT_EQ(crc32c(as_blob("56789"), crc32c(as_blob("1234"), ones)),
-            crc32c(as_blob("123456789"), ones));
-  EXPECT_EQ(crc32c({}, 42U), 42U);
+TEST(checksum, is_the_same_on_both_ends_of_a_wire) {
+  EXPECT_EQ(checksum(as_blob("123456789abc"), 1), 0x87b1c3baU);
+  EXPECT_EQ(checksum({}, 42U), 42U);
+}
+
+TEST(checksum, differs_where_one_bit_does) {
+  std::array<std::byte, 204> bytes;
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7);
+  for (std::size_t length = 4; length <= bytes.size(); length += 4) {
+    const auto covered = std::span{bytes}.first(length);
+    const std::uint32_t whole = checksum(covered, 9);
+    EXPECT_NE(whole, checksum(covered, 8));
+    for (std::size_t bit = 0; bit < 8 * length; ++bit) {
+      const auto flipped = static_cast<std::byte>(1U << bit % 8);
+      bytes[bit / 8] ^= flipped;
+      EXPECT_NE(checksum(covered, 9), whole) << "bit " << bit << " of " << length << " bytes";
+      bytes[bit / 8] ^= flipped;
+    }
+  }
+}
+
+TEST(checksum, differs_where_words_of_a_copy_are_not_written_yet) {
+  std::array<std::uint32_t, 11> words;  // a record of 56 bytes
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] = static_cast<std::uint32_t>(i + 1);
+  const std::uint32_t whole = checksum(std::as_bytes(std::span{words}), 9);
+  for (unsigned missing = 1; missing < 1U << words.size(); ++missing) {
+    auto torn = words;
+    for (std::size_t i = 0; i < torn.size(); ++i) {
+      if ((missing >> i & 1) != 0) torn[i] = 0;
+    }
+    EXPECT_NE(checksum(std::as_bytes(std::span{torn}), 9), whole) << missing;
+  }
 }
 
 // ---- handles ----

@@ -134,7 +134,7 @@ TEST(credit_counter, says_when_half_a_turn_was_sent_while_the_peers_counts_lay_u
 
 TEST(record, lies_as_documented) {
   EXPECT_EQ(offsetof(RecordHeader, sequence), 0U);
-  EXPECT_EQ(offsetof(RecordHeader, crc), 4U);
+  EXPECT_EQ(offsetof(RecordHeader, checksum), 4U);
   EXPECT_EQ(offsetof(RecordHeader, kind), 8U);
   EXPECT_EQ(offsetof(RecordHeader, flags), 9U);
   EXPECT_EQ(offsetof(RecordHeader, length_words), 10U);
@@ -165,10 +165,10 @@ TEST(record, sequence_words_are_never_zero_and_differ_within_a_ring_across_the_w
   }
 }
 
-TEST(crc_seeds, tell_the_directions_of_a_pair_and_two_jobs_apart) {
-  EXPECT_NE(crc_seed(1, 2, 3), crc_seed(1, 3, 2));
-  EXPECT_NE(crc_seed(1, 2, 3), crc_seed(2, 2, 3));
-  EXPECT_EQ(crc_seed(1, 2, 3), crc_seed(1, 2, 3));
+TEST(direction_seeds, tell_the_directions_of_a_pair_and_two_jobs_apart) {
+  EXPECT_NE(direction_seed(1, 2, 3), direction_seed(1, 3, 2));
+  EXPECT_NE(direction_seed(1, 2, 3), direction_seed(2, 2, 3));
+  EXPECT_EQ(direction_seed(1, 2, 3), direction_seed(1, 2, 3));
 }
 
 TEST(immediates, carry_kind_and_content) {
@@ -509,7 +509,7 @@ struct RingPair {
     Record record;
     std::memset(record.bytes, 0, sizeof record.bytes);
     record.header() = {.sequence = 0,
-                       .crc = 0,
+                       .checksum = 0,
                        .kind = kind,
                        .flags = 0,
                        .length_words = static_cast<std::uint8_t>(record_length(body_bytes) / 8),
@@ -913,7 +913,7 @@ TEST_P(Rings, take_the_newest_of_the_credits_in_records_and_cell_whichever_is_re
       read_records();
       // Its own credits, past the test: all of its lines are free again.
       CreditCell free{.consumed = reverse_in.consumed()};
-      free.crc = credit_crc(free.consumed, RingPair::seed);
+      free.checksum = credit_checksum(free.consumed, RingPair::seed);
       std::memcpy(pair.slot.memory + RingLayout::credit_cell_offset, &free, sizeof free);
       pair.reverse_out.poll_credits();
     }
@@ -968,10 +968,10 @@ TEST(a_credit_cell, with_a_wrong_checksum_returns_nothing_where_flags_are_not_or
   RingPair pair{proven_by_crc()};
   while (pair.send_inline(0, 8) == Out::Sent::posted) {}
   CreditCell cell{.consumed = {.lines = 1, .units = 0}};
-  cell.crc = credit_crc(cell.consumed, RingPair::reverse_seed);
+  cell.checksum = credit_checksum(cell.consumed, RingPair::reverse_seed);
   std::byte* const at = pair.reverse.memory + RingLayout::credit_cell_offset;
   CreditCell torn = cell;
-  ++torn.crc;
+  ++torn.checksum;
   std::memcpy(at, &torn, sizeof torn);
   pair.out.poll_credits();
   EXPECT_EQ(pair.send_inline(0, 8), Out::Sent::no_lines);
@@ -1149,7 +1149,7 @@ TEST(an_answer_to_a_rendezvous,
   const auto offered_lines = record_lines(record_length(sizeof(RendezvousBody)));
   forge(rank, 1, offered_lines,
         {.sequence = 0,
-         .crc = 0,
+         .checksum = 0,
          .kind = RecordKind::clear_to_send,
          .flags = flag_zero_copy,
          .length_words = 0,

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/cpu.hpp"
+#include "base/bytes.hpp"
 
 namespace qpmesh::messaging {
 
@@ -90,19 +90,19 @@ class CreditCounter {
 
 // The line in the sender's memory where the receiver writes what it has consumed. Writing it takes
 // no line of a ring, so returning credits cannot deadlock. Where flags are ordered these are two
-// independent words, each stored whole with release and loaded with acquire. Elsewhere the CRC
+// independent words, each stored whole with release and loaded with acquire. Elsewhere the checksum
 // proves that a copy is whole; of a torn one nothing is taken.
 // It is written over, so it needs writes in order: where records come as immediates, counts do too.
 struct CreditCell {
   Credits consumed;
-  std::uint32_t crc = 0;  // over `consumed`, seeded like the direction's records
+  std::uint32_t checksum = 0;  // over `consumed`, seeded like the direction's records
   std::uint32_t unused = 0;
   bool operator==(const CreditCell&) const = default;
 };
 static_assert(sizeof(CreditCell) == 24 && offsetof(Credits, units) == 8);
 
-inline std::uint32_t credit_crc(const Credits& consumed, std::uint32_t seed) noexcept {
-  return base::crc32c(std::as_bytes(std::span{&consumed, 1}), ~seed);
+inline std::uint32_t credit_checksum(const Credits& consumed, std::uint32_t seed) noexcept {
+  return base::checksum(std::as_bytes(std::span{&consumed, 1}), ~seed);
 }
 
 // The 32 bits of an immediate: two of kind, thirty of content.

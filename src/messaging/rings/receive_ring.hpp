@@ -25,8 +25,8 @@ struct TakenMessage {
 template <class Atomics>
 class ReceiveRing {
  public:
-  // slot: this rank's memory that the peer writes (layout.hpp). crc_seed: of the direction peer →
-  // us. first_message: the number that both ends of the direction start from.
+  // slot: this rank's memory that the peer writes (layout.hpp). direction_seed: of the direction
+  // peer → us. first_message: the number that both ends of the direction start from.
   ReceiveRing(transport::Connection& connection, const transport::Capabilities& capabilities,
               std::byte* slot, RingLayout layout, std::uint32_t seed,
               std::uint32_t first_message = 0) noexcept
@@ -103,7 +103,7 @@ class ReceiveRing {
   }
 
   // The flag is set; is the rest there? Where the flag is stored last it is. Elsewhere the record
-  // proves itself: by its tail where bytes appear in address order, by tail and CRC where they
+  // proves itself: by its tail where bytes appear in address order, by tail and checksum where they
   // appear in any.
   Take copy_polled(Record& record, const std::byte* line, std::uint32_t expected) {
     const std::uint32_t lines_left = record_ring_lines - head_index();
@@ -124,9 +124,9 @@ class ReceiveRing {
     if (record.length() > line_bytes)
       Atomics::copy_unproven(record.bytes + line_bytes, line + line_bytes,
                              record.length() - line_bytes);
-    if (capabilities_.bytes_in_order || mutant == Mutant::crc) return Take::taken;
-    const bool proven =
-        record.header().sequence == expected && record.header().crc == record_crc(record, seed_);
+    if (capabilities_.bytes_in_order || mutant == Mutant::checksum) return Take::taken;
+    const bool proven = record.header().sequence == expected &&
+                        record.header().checksum == record_checksum(record, seed_);
     return proven ? Take::taken : partial();
   }
   void copy_further_lines(Record& record, const std::byte* line) {

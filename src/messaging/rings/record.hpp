@@ -5,7 +5,7 @@
 //
 //  off  size  field
 //    0     4  sequence      the flag: 0x80000000 | message number of this direction; never 0
-//    4     4  crc           CRC32C of [8, length - 4), seeded with epoch, both ranks and sequence
+//    4     4  checksum      of [8, length - 4), seeded with epoch, both ranks and sequence
 //    8     1  kind
 //    9     1  flags
 //   10     1  length_words
@@ -60,7 +60,7 @@ enum RecordFlags : std::uint8_t {
 
 struct RecordHeader {
   std::uint32_t sequence;
-  std::uint32_t crc;
+  std::uint32_t checksum;
   RecordKind kind;
   std::uint8_t flags;
   std::uint8_t length_words;
@@ -121,7 +121,7 @@ struct HelpBody {
 };
 static_assert(sizeof(HelpBody) == 40);
 
-// What a sender decides of a header; sequence, crc, credits and tail are the ring's.
+// What a sender decides of a header; sequence, checksum, credits and tail are the ring's.
 struct RecordFields {
   RecordKind kind;
   std::uint8_t flags = 0;
@@ -232,9 +232,9 @@ constexpr std::uint32_t sequence_word(std::uint32_t message_number) noexcept {
   return message_number | 0x80000000U;
 }
 
-// Seed of a direction's CRC: a record of another job, another incarnation or another pair does not
-// pass.
-constexpr std::uint32_t crc_seed(std::uint64_t epoch, int source, int target) noexcept {
+// Seed of a direction's checksums: a record of another job, another incarnation or another pair
+// does not pass.
+constexpr std::uint32_t direction_seed(std::uint64_t epoch, int source, int target) noexcept {
   const auto pair = (std::uint64_t{static_cast<std::uint32_t>(source)} << 32) |
                     static_cast<std::uint32_t>(target);
   return static_cast<std::uint32_t>(base::mix64(epoch ^ base::mix64(pair)));

@@ -12,16 +12,16 @@
 #include <cstdint>
 
 #include "base/atomics.hpp"
-#include "base/cpu.hpp"
+#include "base/bytes.hpp"
 #include "messaging/rings/record.hpp"
 
 namespace qpmesh::messaging {
 
 using base::ProcessAtomics;
 
-inline std::uint32_t record_crc(const Record& record, std::uint32_t seed) noexcept {
+inline std::uint32_t record_checksum(const Record& record, std::uint32_t seed) noexcept {
   const std::size_t covered = record.length() - sizeof(std::uint32_t) - 8;
-  return base::crc32c({record.bytes + 8, covered}, seed ^ record.header().sequence);
+  return base::checksum({record.bytes + 8, covered}, seed ^ record.header().sequence);
 }
 
 }  // namespace qpmesh::messaging

@@ -58,9 +58,9 @@ class SendRing {
   enum class Sent : std::uint8_t { posted, no_lines, no_units, busy, failed };
   enum class Priority : std::uint8_t { data, control };
 
-  // Fills in sequence, credits, CRC and tail of the record and posts it with its payload (empty:
-  // none). On anything but posted nothing of the record has happened. payload may be reused at
-  // once. consumed: of the reverse direction; what the record can tell of it is told.
+  // Fills in sequence, credits, checksum and tail of the record and posts it with its payload
+  // (empty: none). On anything but posted nothing of the record has happened. payload may be reused
+  // at once. consumed: of the reverse direction; what the record can tell of it is told.
   Sent send(Record& record, std::span<const std::byte> payload, Priority priority,
             const Credits& consumed) {
     if (must_read()) return Sent::busy;
@@ -215,7 +215,8 @@ class SendRing {
     }
     CreditCell cell;
     Atomics::copy_unproven(reinterpret_cast<std::byte*>(&cell), places_.credit_cell, sizeof cell);
-    if (cell == seen_cell_ || cell.crc != credit_crc(cell.consumed, receive_seed_)) return;
+    if (cell == seen_cell_ || cell.checksum != credit_checksum(cell.consumed, receive_seed_))
+      return;
     seen_cell_ = cell;
     lines_.take<64>(cell.consumed.lines);
     units_.take<64>(cell.consumed.units);
@@ -322,7 +323,7 @@ class SendRing {
     return post(chain);
   }
   Sent write_credit_cell(const Credits& consumed) {
-    const CreditCell cell{.consumed = consumed, .crc = credit_crc(consumed, send_seed_)};
+    const CreditCell cell{.consumed = consumed, .checksum = credit_checksum(consumed, send_seed_)};
     transport::Write write{.head = std::as_bytes(std::span{&cell, 1}),
                            .body = {},
                            .target = address(RingLayout::credit_cell_offset),
@@ -365,7 +366,7 @@ class SendRing {
     set_consumed(record, lines,
                  static_cast<std::uint32_t>(lines ? consumed.lines : consumed.units));
     if (!capabilities_.ordered_flag && !capabilities_.bytes_in_order)
-      record.header().crc = record_crc(record, send_seed_);
+      record.header().checksum = record_checksum(record, send_seed_);
   }
 
   transport::Write record_write(const Record& record, std::uint32_t index) const noexcept {
