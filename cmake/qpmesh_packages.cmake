@@ -42,7 +42,7 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${CPACK_DEBIAN_RUNTIME_PACKAGE_NAME} (= ${PROJECT_VERSION})")
 # Of who links the static library, or starts from MPI.
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS
-  "libfmt-dev, libsodium-dev, libisal-dev, libhwy-dev, libopenmpi-dev")
+  "libfmt-dev, libsodium-dev, libhwy-dev, libopenmpi-dev")
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "${what_it_is}
 .
 This package has the headers for C++ and C, the static libraries and

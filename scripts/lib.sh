@@ -2,7 +2,7 @@
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-packages_build=(g++ cmake ninja-build pkg-config libfmt-dev libsodium-dev libhwloc-dev libisal-dev libhwy-dev
+packages_build=(g++ cmake ninja-build pkg-config libfmt-dev libsodium-dev libhwloc-dev libhwy-dev
                 libcli11-dev libbenchmark-dev libgtest-dev libgmock-dev openmpi-bin libopenmpi-dev
                 libibverbs-dev librdmacm-dev ibverbs-providers nlohmann-json3-dev
                 python3-dev pybind11-dev)
