@@ -358,8 +358,8 @@ class SendRing {
 
   void seal(Record& record, std::uint32_t message, const Credits& consumed) const noexcept {
     const std::uint32_t sequence = sequence_word(message);
-    const std::uint64_t sequence_without_crc = sequence;
-    std::memcpy(record.bytes, &sequence_without_crc, sizeof sequence_without_crc);
+    const std::uint64_t sequence_without_checksum = sequence;
+    std::memcpy(record.bytes, &sequence_without_checksum, sizeof sequence_without_checksum);
     const std::uint32_t tail = ~sequence;
     std::memcpy(record.bytes + record.length() - sizeof tail, &tail, sizeof tail);
     const bool lines = carries_lines(consumed);
