@@ -259,6 +259,12 @@ void Context::enter_in_turn(std::string_view operation) {
 // The program's handle that was called keeps this context while coroutines go on.
 void Context::exit_in_turn() noexcept {
   if (trace_ != nullptr) trace_->end();
+  if (resumptions_.empty()) [[likely]] {
+    if (waiter_.turn() == nullptr) return traced_call_.store(false, std::memory_order_relaxed);
+    waiter_.pass_looking_on();
+    if (resumptions_.empty()) [[likely]]
+      return waiter_.turn()->give_up();
+  }
   progress::ResumptionLine line{std::move(resumptions_)};
   exits_in_turn_ = always_in_use_;
   if (waiter_.turn() != nullptr) {

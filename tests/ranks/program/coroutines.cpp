@@ -93,6 +93,7 @@ Work<int> pass_round(Communicator& world, int tag, int rounds) {
 
 void coroutines_wait_for_messages(Communicator& world, Arguments) {
   std::vector<Work<int>> all;
+  all.reserve(8);
   for (int tag = 0; tag < 8; ++tag) all.push_back(pass_round(world, tag, 12));
   for (const Work<int>& work : all) check_equal(driven(world, work), 12);
   world.barrier();
@@ -310,6 +311,7 @@ Work<int> counts_who_runs(Communicator& world, int tag) {
 void coroutines_go_on_one_after_the_other(Communicator& world, Arguments) {
   constexpr int count = 40;
   std::vector<Work<int>> all;
+  all.reserve(count);
   for (int tag = 0; tag < count; ++tag) all.push_back(counts_who_runs(world, tag));
   world.barrier();  // all of them wait
   for (int tag = 0; tag < count; ++tag) world.send(0, next_of(world), tag);
@@ -410,6 +412,7 @@ void coroutines_go_on_while_nobody_calls(Communicator& world, Arguments) {
 // Threads that call resume what each other began.
 void coroutines_go_on_in_any_thread(Communicator& world, Arguments) {
   std::vector<Work<int>> all;
+  all.reserve(8);
   for (int tag = 0; tag < 8; ++tag) all.push_back(pass_round(world, tag, 12));
   std::atomic<int> wrong{0};
   const auto drives = [&] {
@@ -421,6 +424,7 @@ void coroutines_go_on_in_any_thread(Communicator& world, Arguments) {
     }
   };
   std::vector<std::thread> threads;
+  threads.reserve(3);
   for (int i = 0; i < 3; ++i) threads.emplace_back(drives);
   for (std::thread& thread : threads) thread.join();
   check_equal(wrong.load(), 0);
