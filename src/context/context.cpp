@@ -259,23 +259,21 @@ void Context::enter_in_turn(std::string_view operation) {
 // The program's handle that was called keeps this context while coroutines go on.
 void Context::exit_in_turn() noexcept {
   if (trace_ != nullptr) trace_->end();
-  if (resumptions_.empty()) [[likely]] {
-    if (waiter_.turn() == nullptr) return traced_call_.store(false, std::memory_order_relaxed);
-    waiter_.pass_looking_on();
-    if (resumptions_.empty()) [[likely]]
-      return waiter_.turn()->give_up();
-  }
-  progress::ResumptionLine line{std::move(resumptions_)};
-  exits_in_turn_ = always_in_use_;
-  if (waiter_.turn() != nullptr) {
-    waiter_.pass_looking_on();
+  progress::Turn* const turn = waiter_.turn();
+  if (turn != nullptr) waiter_.pass_looking_on();  // may find ends
+  progress::ResumptionLine line;
+  if (!resumptions_.empty()) [[unlikely]] {
     line.append(std::move(resumptions_));
-    waiter_.turn()->give_up();
+    exits_in_turn_ = always_in_use_;
+  }
+  if (turn != nullptr) {
+    turn->give_up();
   } else {
     traced_call_.store(false, std::memory_order_relaxed);
     in_use_.store(always_in_use_, std::memory_order_relaxed);
   }
-  if (!line.empty()) progress::resume(std::move(line), log());
+  if (!line.empty()) [[unlikely]]
+    progress::resume(std::move(line), log());
 }
 
 void Context::admit_calls() {
