@@ -84,17 +84,35 @@ Resolved resolve(const HostPort& address, const base::System& system) {
   return resolved;
 }
 
+std::string own_host_name() {
+  std::array<char, HOST_NAME_MAX + 1> text{};
+  return ::gethostname(text.data(), text.size() - 1) == 0 ? text.data() : "";
+}
+
+bool is_loopback(const Resolved& resolved) {
+  return !resolved.addresses.empty() &&
+         std::ranges::all_of(resolved.addresses,
+                             [](const Address& each) { return scope_of(each) == Scope::loopback; });
+}
+
 // Whether a host's own name stands for loopback there, as Debian's /etc/hosts has it (127.0.1.1):
 // others, to whom the name gives an address, would find nobody at it.
 bool hides_behind_loopback(const HostPort& root, const Resolved& resolved) {
-  std::array<char, HOST_NAME_MAX + 1> text{};
-  if (::gethostname(text.data(), text.size() - 1) != 0) return false;
-  const std::string_view own{text.data()};
-  const std::string_view name{root.host};
+  const std::string own = own_host_name();
+  const std::string& name = root.host;
   const bool is_own = name == own || name.substr(0, name.find('.')) == own.substr(0, own.find('.'));
-  return is_own && name != "localhost" && !numeric(root) &&
-         std::ranges::all_of(resolved.addresses,
-                             [](const Address& each) { return scope_of(each) == Scope::loopback; });
+  return !own.empty() && is_own && name != "localhost" && !numeric(root) && is_loopback(resolved);
+}
+
+// Loopback is right for ranks of one host, and leads everybody else to themselves.
+std::string tcp_terms(const HostPort& root, const base::System& system) {
+  std::string terms = "have the same QPMESH_ROOT, be of one job (QPMESH_JOB) and know its secret";
+  const Resolved resolved = resolve(root, system);
+  if (is_loopback(resolved) && !hides_behind_loopback(root, resolved)) {
+    terms += fmt::format("; ranks of several hosts do not meet at loopback, as {} is on host {}",
+                         root.host, own_host_name());
+  }
+  return terms;
 }
 
 // Binds the root's address and nothing else; a wildcard only when the address is one, or is
@@ -152,10 +170,13 @@ std::string private_name(std::string_view secret, const std::string& name) {
 Endpoint one_host_endpoint(const std::string& name, const PrivateName& private_name,
                            const base::System& system) {
   return {.name = "@" + name,
-          .terms = fmt::format("run on one host, as one user (here uid {}), in one job "
-                               "(QPMESH_JOB)",
-                               ::geteuid()),
           .secret_hint = {},
+          .terms =
+              [] {
+                return fmt::format(
+                    "run on one host, as one user (here uid {}), in one job (QPMESH_JOB)",
+                    ::geteuid());
+              },
           .key = {},  // known to all: proofs only catch confusion here, SO_PEERCRED authenticates
           .listen = [=, &system] { return listen_on_host(name, private_name, system); },
           .resolve =
@@ -201,10 +222,10 @@ Key key_from_secret(std::string_view secret) {
 Endpoint tcp_endpoint(const HostPort& root, std::string_view secret, std::string_view secret_source,
                       const base::System& system) {
   return {.name = to_string(root),
-          .terms = "have the same QPMESH_ROOT, be of one job (QPMESH_JOB) and know its secret",
           .secret_hint = fmt::format("this rank's secret comes from {}; every rank of a job needs "
                                      "the same one",
                                      secret_source),
+          .terms = [root, &system] { return tcp_terms(root, system); },
           .key = key_from_secret(secret),
           .listen = [root, &system] { return listen_at_root(root, system); },
           .resolve = [root, &system](bool) { return resolve(root, system); }};

@@ -23,9 +23,10 @@ using Resolve = std::function<Resolved(bool taken)>;
 
 struct Endpoint {
   std::string name;         // for people, as all texts here: "127.0.0.1:4000"
-  std::string terms;        // what ranks must have in common to meet here
   std::string secret_hint;  // where this rank's secret comes from
-  Key key{};                // proofs are made with it
+  // What ranks must have in common to meet here. Looks the place up once more: for errors alone.
+  std::function<std::string()> terms;
+  Key key{};  // proofs are made with it
   // The root's listening socket. Throws Error{bad_config} when the address is taken or not ours.
   std::function<base::UniqueFd()> listen;
   Resolve resolve;

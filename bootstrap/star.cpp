@@ -88,7 +88,7 @@ void StarRank::join(Deadline deadline) {
                         "{}",
                         settings_.rank, endpoint_.name, caller.attempts(),
                         caller.attempts() == 1 ? "" : "s", elapsed_ms(), caller.problems()),
-            fmt::format("is rank 0 running? All ranks must {}", endpoint_.terms),
+            fmt::format("is rank 0 running? All ranks must {}", endpoint_.terms()),
             caller.last_error());
 }
 

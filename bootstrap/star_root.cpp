@@ -324,10 +324,10 @@ void StarRoot::fail_timeout(std::span<const int> absent, std::string_view remark
                                         settings_.size, elapsed_ms());
   if (!remark.empty()) cause += fmt::format(" ({})", remark);
   if (!acceptor_.last_refusal().empty()) cause += fmt::format("; {}", acceptor_.last_refusal());
-  fail_everyone(init_error(ErrorCode::timeout, absent.empty() ? no_peer : absent.front(),
-                           std::move(cause),
-                           fmt::format("{} says {} ranks: was every one started? They must {}",
-                                       settings_.size_variable, settings_.size, endpoint_.terms)));
+  fail_everyone(
+      init_error(ErrorCode::timeout, absent.empty() ? no_peer : absent.front(), std::move(cause),
+                 fmt::format("{} says {} ranks: was every one started? They must {}",
+                             settings_.size_variable, settings_.size, endpoint_.terms())));
 }
 
 }  // namespace

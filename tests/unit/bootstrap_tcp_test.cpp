@@ -194,6 +194,17 @@ TEST(tcp_bootstrap, times_out_on_a_root_whose_name_gives_no_address) {
                unreached(venue, fmt::format("the name {} gives no address: *", nameless)));
 }
 
+// As where a host finds the name of another one at 127.0.1.1 in its /etc/hosts.
+TEST(tcp_bootstrap, says_that_a_name_is_loopback_where_nobody_answers) {
+  const Venue venue{Kind::tcp, "localhost"};
+  const auto error = start(venue, {.rank = 1, .size = 2}, 250).get().error;
+  ASSERT_TRUE(error);
+  EXPECT_NE(error->hint().find("; ranks of several hosts do not meet at loopback, as localhost is "
+                               "on host "),
+            std::string::npos)
+      << error->what();
+}
+
 TEST(tcp_bootstrap, times_out_on_a_root_that_accepts_and_says_nothing_or_too_little) {
   const Venue venue{Kind::tcp};
   const auto listener = venue.listen_instead();

@@ -82,8 +82,14 @@ std::string Venue::describe() const {
 }
 
 std::string Venue::terms() const {
-  if (kind_ == Kind::tcp)
-    return "have the same QPMESH_ROOT, be of one job (QPMESH_JOB) and know its secret";
+  if (kind_ == Kind::tcp) {
+    const auto there = numeric({host_, port_});
+    const bool loops = host_ == "localhost" || (there && scope_of(*there) == Scope::loopback);
+    return "have the same QPMESH_ROOT, be of one job (QPMESH_JOB) and know its secret" +
+           (loops
+                ? "; ranks of several hosts do not meet at loopback, as " + host_ + " is on host *"
+                : std::string{});
+  }
   return fmt::format("run on one host, as one user (here uid {}), in one job (QPMESH_JOB)",
                      ::geteuid());
 }
