@@ -320,17 +320,20 @@ class AmongStrangers : public ThreadBootstrap {
   std::vector<base::UniqueFd> strangers_;
 };
 
-TEST(strangers, at_the_port_of_a_rank_are_dropped_and_hold_nobody_up) {
+TEST(strangers, at_the_port_of_a_rank_are_dropped_counted_and_hold_nobody_up) {
   ThreadGathering gathering{2};
+  ::testing::internal::CaptureStderr();
   expect_none(run_ranks(2, [&](int rank) {
     AmongStrangers ranks{gathering, rank};
     Options options = over_tcp();
     options.netdev = "lo";
-    options.log = LogLevel::off;
     Communicator world = init(ranks, options);
     compute(world);
     world.finish();
   }));
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("qpmesh rank 0 warning: dropped "), std::string::npos) << said;
+  EXPECT_NE(said.find("the last: does not speak qpmesh\n"), std::string::npos) << said;
 }
 
 }  // namespace
