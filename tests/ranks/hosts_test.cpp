@@ -802,6 +802,48 @@ TEST_F(HostsByName, find_each_other_under_torchrun) {
             "4 ranks, each element 4\n");
 }
 
+TEST_F(HostsByName, are_started_by_torchrun_itself) {
+  if (run_to_its_end({"/usr/bin/env", "torchrun", "--help"}, folder_.file("torchrun")) != 0)
+    GTEST_SKIP() << "there is no torchrun";
+  std::vector<pid_t> agents;
+  agents.reserve(2);
+  for (int host = 0; host < 2; ++host) {
+    // Their defaults are lost with torch 1.13 under Python 3.11: redirects and tee.
+    agents.push_back(start({"/usr/bin/env",
+                            "torchrun",
+                            "--nnodes",
+                            "2",
+                            "--nproc_per_node",
+                            "2",
+                            "--rdzv_backend",
+                            "c10d",
+                            "--rdzv_endpoint",
+                            "node1:29500",
+                            "--redirects",
+                            "1",
+                            "--tee",
+                            "2",
+                            "--log_dir",
+                            folder_.file(fmt::format("logs{}", host)),
+                            "--no_python",
+                            "sh",
+                            "-c",
+                            fmt::format("exec {} >{}$RANK", TEN_LINES, folder_.file("rank"))},
+                           folder_.file(fmt::format("agent{}", host)), [&] {
+                             become_host(host);
+                             ::setenv("OMP_NUM_THREADS", "1", 1);  // NOLINT(concurrency-mt-unsafe)
+                             ::setenv("QPMESH_SECRET", "0123456789abcdef",
+                                      1);  // NOLINT(concurrency-mt-unsafe)
+                           }));
+  }
+  for (int host = 0; host < 2; ++host) {
+    int status = -1;
+    ::waitpid(agents[static_cast<std::size_t>(host)], &status, 0);
+    EXPECT_EQ(status, 0) << text_of_file(folder_.file(fmt::format("agent{}", host)));
+  }
+  EXPECT_EQ(text_of_file(folder_.file("rank0")), "4 ranks, each element 4\n");
+}
+
 // As a Kubernetes Job with a headless service has it: the number of the pod, and the first one's
 // name.
 TEST_F(HostsByName, find_each_other_by_variables_alone) {
