@@ -244,6 +244,14 @@ TEST(doctor_tool, tells_an_own_address_that_a_firewall_keeps) {
                "TCP to this host's own address 10.77.0.1: ", "ip route get 10.77.0.1");
 }
 
+TEST(doctor_tool, tells_limits_of_tcp_that_are_low) {
+  const Ran ran =
+      examine({}, network(cable + " && echo '4096 131072 1048576' >/proc/sys/net/ipv4/tcp_rmem && "
+                                  "echo '4096 16384 4194304' >/proc/sys/net/ipv4/tcp_wmem"));
+  EXPECT_FOUND(ran, "socket_buffers", "note", "net.ipv4.tcp_rmem ends at 1 MiB",
+               "sysctl -w net.ipv4.tcp_rmem=");
+}
+
 TEST(doctor_tool, tells_an_interface_that_is_not_there) {
   const Ran ran = examine({"QPMESH_NETDEV=nowhere"}, network(cable));
   EXPECT_FOUND(ran, "no_such_interface", "problem", "there are: lo, ",
@@ -275,6 +283,11 @@ TEST(doctor_tool, tells_a_device_and_a_module_that_are_missing) {
 TEST(doctor_tool, tells_a_variable_that_nothing_reads) {
   const Ran ran = examine({"QPMESH_TRANSPROT=tcp"});
   EXPECT_FOUND(ran, "unknown_variable", "problem", "QPMESH_TRANSPROT", "options.md");
+}
+
+TEST(doctor_tool, tells_a_secret_that_cannot_be_read) {
+  const Ran ran = examine({"QPMESH_SECRET_FILE=/nonexistent/secret"});
+  EXPECT_FOUND(ran, "secret", "problem", "/nonexistent/secret", "chmod 600 FILE");
 }
 
 TEST(doctor_tool, cannot_run_with_an_option_that_cannot_be_read) {
@@ -407,6 +420,12 @@ TEST_F(DoctorOnTwoHosts, says_what_keeps_them_apart_and_measures_tcp) {
   EXPECT_EQ(pair["from_high"]["arrived_bytes_max"], 1500);
   for (const char* const id : {"path_mtu", "roce_port", "no_datagrams", "unreachable_address"})
     EXPECT_TRUE(found_in_job(ran, id).is_null()) << ran.output;
+}
+
+TEST_F(DoctorOnTwoHosts, names_ranks_that_meet_and_nothing_joins) {
+  const Ran ran = examine_both("", {"QPMESH_TRANSPORT=shm"});
+  expect(ran, "not_joined", "meet and cannot be joined", "QPMESH_TRANSPORT");
+  EXPECT_EQ(ran.report()["pairs"][0]["way"], nullptr) << ran.output;
 }
 
 TEST_F(DoctorOnTwoHosts, names_an_address_that_no_route_leads_to) {
