@@ -50,6 +50,11 @@ std::string process_of(const ControlLink& link) {
   return fmt::format("process {} on host {}", link.pid, link.host);
 }
 
+// What the system says when an acknowledgement did not come in time.
+bool is_silence(int error) {
+  return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
+}
+
 // What the end of a stream says; error is 0 for a plain end.
 std::string ending(const ControlLink& link, int error) {
   const bool local = link.address.empty();
@@ -57,7 +62,7 @@ std::string ending(const ControlLink& link, int error) {
     return fmt::format("{} hung up without a goodbye", process_of(link));
   if (error == ECONNRESET || error == EPIPE)
     return fmt::format("the connection to {} ({}) was reset", process_of(link), link.address);
-  if (error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH) {
+  if (is_silence(error)) {
     return fmt::format("nothing came from host {} ({}) for too long, and process {} ran there: {}",
                        link.host, link.address, link.pid, base::describe_errno(error));
   }
@@ -211,7 +216,9 @@ void SocketControlChannel::read(Peer& peer, bool process_ended,
       return lose_descriptor();
     } else {
       const int error = peer.stream.error() != 0 ? peer.stream.error() : peer.stream.send_error();
-      return end(peer, State::dead, ending(peer.link, error), events);
+      end(peer, State::dead, ending(peer.link, error), events);
+      events.back().host_is_silent = is_silence(error);
+      return;
     }
   }
 }

@@ -21,9 +21,10 @@ struct ControlEvent {
     descriptor_lost,
   };
   Kind kind = Kind::frame;
-  int peer = -1;       // of descriptor_lost: nobody
-  Blob bytes;          // frame
-  std::string detail;  // death: what was observed ("process 123 ended: pidfd")
+  int peer = -1;                // of descriptor_lost: nobody
+  Blob bytes;                   // frame
+  std::string detail;           // death: what was observed ("process 123 ended: pidfd")
+  bool host_is_silent = false;  // death: nobody saw the process end, it may still run
 };
 
 // Frames of one peer arrive whole and in order, at most frame_bytes_max each;

@@ -32,6 +32,9 @@ const char* hint_for_loss(ErrorCode code) {
   }
 }
 
+constexpr const char* hint_for_silence =
+    "is that rank's host up, and the network to it? its process may still run there";
+
 // By Farewell::Reason.
 constexpr std::array farewell_words{"it closed its communicators or ended normally",
                                     "an exception unwound through its communicators",
@@ -150,7 +153,10 @@ void Context::handle(const base::ControlEvent& event) {
   const bool died = event.kind == base::ControlEvent::Kind::death;
   if (died && !health_.may_end(event.peer)) {
     messaging_.give_up(event.peer);
-    return peer_lost({.code = ErrorCode::peer_dead, .peer = event.peer, .cause = event.detail});
+    return peer_lost({.code = ErrorCode::peer_dead,
+                      .peer = event.peer,
+                      .cause = event.detail,
+                      .hint = event.host_is_silent ? hint_for_silence : ""});
   }
   health_.leaves(event.peer);
 }

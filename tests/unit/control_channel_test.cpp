@@ -122,6 +122,7 @@ class ControlChannel : public testing::TestWithParam<Wire> {
     EXPECT_EQ(ended[0].kind, ControlEvent::Kind::death);
     EXPECT_EQ(ended[0].peer, them);
     EXPECT_EQ(ended[0].detail, detail);
+    EXPECT_FALSE(ended[0].host_is_silent);
     EXPECT_FALSE(readable(*channel_)) << "the end of a peer must not wake for ever";
     EXPECT_TRUE(channel_->poll().empty()) << "the end of a peer is reported once";
     channel_->send(them, frame(100, 1));  // no SIGPIPE, no harm

@@ -198,6 +198,9 @@ TEST_F(OnTwoHosts, ranks_learn_that_the_cable_was_cut_from_the_rank_behind_it) {
           << error.what();
       EXPECT_EQ(error.peer(), 1 - ranks.rank()) << error.what();
       EXPECT_THAT(error.cause(), HasSubstr("10.77.0."));
+      if (error.code() == ErrorCode::peer_dead) {
+        EXPECT_THAT(error.hint(), HasSubstr("is that rank's host up, and the network to it?"));
+      }
     }
     EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds{6'000});
   });

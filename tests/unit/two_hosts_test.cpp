@@ -204,6 +204,7 @@ void expect_death_of_both(TwoHosts& hosts, std::int64_t link_timeout_ms, millise
     ASSERT_EQ(ended.size(), 1U);
     EXPECT_EQ(ended[0].kind, ControlEvent::Kind::death);
     EXPECT_THAT(ended[0].detail, testing::StartsWith("nothing came from host "));
+    EXPECT_TRUE(ended[0].host_is_silent);
     EXPECT_THAT(ended[0].detail,
                 testing::HasSubstr(TwoHosts::addresses[static_cast<std::size_t>(1 - rank)]));
     EXPECT_GT(taken, least);
