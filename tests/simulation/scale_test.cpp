@@ -6,6 +6,11 @@
 #include "bench/scale/bounds.hpp"
 #include "bench/scale/simulator.hpp"
 
+// The names of CTest hold what this prints.
+namespace qpmesh::collectives {
+static void PrintTo(const Algorithm& row, std::ostream* out) { *out << row.name; }
+}  // namespace qpmesh::collectives
+
 namespace qpmesh::test {
 namespace {
 

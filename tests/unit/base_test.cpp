@@ -28,6 +28,7 @@
 #include "base/run_delay.hpp"
 #include "base/system.hpp"
 #include "qpmesh/error.hpp"
+#include "tests/support/page.hpp"
 #include "tests/support/reads_process_memory.hpp"
 #include "transport/memory.hpp"
 
@@ -40,6 +41,8 @@ using qpmesh::Deadline;
 using qpmesh::Error;
 using qpmesh::ErrorCode;
 using qpmesh::transport::Arena;
+
+const std::size_t page_bytes = qpmesh::test::page_bytes();
 
 enum class Colour : std::uint16_t { red = 0x1234 };
 
@@ -197,15 +200,16 @@ TEST(unique_fd, closes_the_old_descriptor_when_it_gets_another) {
 }
 
 TEST(mapping, is_unmapped_when_its_owner_goes_and_not_before) {
-  const auto mapped = [](std::byte* data) { return ::msync(data, 4096, MS_ASYNC) == 0; };
+  const auto mapped = [](std::byte* data) { return ::msync(data, page_bytes, MS_ASYNC) == 0; };
   std::byte* data = nullptr;
   {
-    Mapping first{::mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 4096};
+    Mapping first{::mmap(nullptr, page_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+                  page_bytes};
     data = first.data();
     Mapping second;
     second = std::move(first);
     EXPECT_EQ(second.data(), data);
-    EXPECT_EQ(second.bytes(), 4096U);
+    EXPECT_EQ(second.bytes(), page_bytes);
     EXPECT_TRUE(mapped(data));
   }
   EXPECT_FALSE(mapped(data));
@@ -238,8 +242,6 @@ TEST(remaining_ms, rounds_up_never_goes_below_zero_and_is_capped) {
 }
 
 // ---- memory of other processes ----
-
-constexpr std::size_t page_bytes = 4096;
 
 struct Child {
   std::span<const std::byte> memory;  // a page, and nothing behind it; as the parent had it
@@ -295,7 +297,7 @@ TEST(process_memory, copies_what_another_process_has_in_its_private_memory) {
   if (!qpmesh::test::reads_process_memory())
     GTEST_SKIP() << qpmesh::test::cannot_read_process_memory;
   const Child child;
-  std::array<std::byte, page_bytes> here{};
+  std::vector<std::byte> here(page_bytes);
   ASSERT_EQ(child.shown().copy(nullptr, 0, 0), 0) << "not allowed here: " << describe_errno(errno);
   EXPECT_EQ(child.shown().copy(here.data(), child.at(1), page_bytes - 1), 0);
   EXPECT_TRUE(holds_only(std::span{here}.first(page_bytes - 1), std::byte{7}));
@@ -322,7 +324,7 @@ TEST(process_memory, that_ends_in_the_middle_is_an_error) {
   if (!qpmesh::test::reads_process_memory())
     GTEST_SKIP() << qpmesh::test::cannot_read_process_memory;
   const Child child;
-  std::array<std::byte, 2 * page_bytes> here{};
+  std::vector<std::byte> here(2 * page_bytes);
   EXPECT_EQ(child.shown().copy(here.data(), child.at(0), here.size()), EFAULT);
   EXPECT_EQ(child.shown().copy(here.data(), child.at(page_bytes), 1), EFAULT);
 }
@@ -470,12 +472,13 @@ TEST(shared_arena, counts_what_was_given_out_and_not_touched) {
   const System system;
   auto arena = Arena::create_shared(system, 4 * mebibyte);
   const std::uint64_t nothing = arena.untouched_bytes();
-  EXPECT_LT(nothing, 4096U);
+  EXPECT_LT(nothing, page_bytes);
   const auto offset = arena.allocate(mebibyte).value();
   // The header's page is touched, and counts for what was given out.
-  EXPECT_EQ(arena.untouched_bytes(), mebibyte - 4096);
+  EXPECT_EQ(arena.untouched_bytes(), mebibyte - page_bytes);
   std::memset(arena.data() + offset, 1, mebibyte / 2);
-  EXPECT_NEAR(static_cast<double>(arena.untouched_bytes()), mebibyte / 2.0, 8192);
+  EXPECT_NEAR(static_cast<double>(arena.untouched_bytes()), mebibyte / 2.0,
+              2.0 * static_cast<double>(page_bytes));
   arena.free(offset, mebibyte);
   EXPECT_EQ(arena.untouched_bytes(), nothing);
 }

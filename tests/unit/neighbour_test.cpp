@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/system.hpp"
+#include "tests/support/page.hpp"
 #include "tests/support/reads_process_memory.hpp"
 #include "transport/memory.hpp"
 #include "transport/neighbour.hpp"
@@ -21,7 +22,7 @@
 namespace qpmesh::transport {
 namespace {
 
-constexpr std::size_t page_bytes = 4096;
+const std::size_t page_bytes = test::page_bytes();
 
 FillGuard guard_at(FillGuard::Phase phase, std::uint64_t number) {
   return FillGuard{.state = FillGuard::word(number, phase)};
