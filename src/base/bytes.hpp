@@ -158,20 +158,22 @@ constexpr std::uint64_t mix64(std::string_view text) noexcept {
 
 // Of whole words of four bytes: who has copied memory that was being written sees by it whether the
 // copy is whole. A multiplication for each eight bytes, in line: a CRC32C's instruction is as fast,
-// but not every processor has one, and the call that finds out takes as long as the sum. No step
-// loses what it is given: of two inputs that differ in one step the last states differ, and of two
-// that differ in more the results agree by chance, once in 2^32.
+// but not every processor has one, and the call that finds out takes as long as the sum. Both
+// halves of the product are kept: of the lower one alone, what differs in a word's last byte
+// reaches two bytes of the state, where the next word's last bytes can take it back.
+// Two inputs that differ agree by chance, once in 2^32.
 inline std::uint32_t checksum(std::span<const std::byte> bytes, std::uint32_t seed) noexcept {
+  __extension__ using Product = unsigned __int128;
   std::uint64_t state = seed;
   const auto step = [&](auto word) {
     std::memcpy(&word, bytes.data(), sizeof word);
     bytes = bytes.subspan(sizeof word);
-    state = (state ^ word) * 0x9e3779b97f4a7c15U;
-    state ^= state >> 32;
+    const Product product = Product{state ^ word} * 0x9e3779b97f4a7c15U;
+    state = static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
   };
   while (bytes.size() >= sizeof(std::uint64_t)) step(std::uint64_t{});
   if (!bytes.empty()) step(std::uint32_t{});
-  return static_cast<std::uint32_t>(state);
+  return static_cast<std::uint32_t>(state ^ state >> 32);
 }
 
 }  // namespace qpmesh::base
