@@ -39,8 +39,8 @@ inline std::string_view collective_name(Collective collective) noexcept {
   row(reduce_scatter_one_shot) row(reduce_scatter_direct) row(reduce_scatter_direct_streamed) \
   row(reduce_scatter_cma) row(reduce_scatter_leaders) row(reduce_scatter_lanes) \
   row(reduce_scatter_multiport) \
-  row(allreduce_recursive_multiplying) row(allreduce_butterfly) row(allreduce_circulant) \
-  row(allreduce_ring) row(allreduce_one_shot) row(allreduce_direct) row(allreduce_direct_streamed) \
+  row(allreduce_recursive_multiplying) row(allreduce_recursive_doubling) row(allreduce_butterfly) \
+  row(allreduce_circulant) row(allreduce_ring) row(allreduce_one_shot) row(allreduce_direct) row(allreduce_direct_streamed) \
   row(allreduce_one_pass) row(allreduce_one_pass_streamed) row(allreduce_cma) \
   row(allreduce_leaders) row(allreduce_lanes) row(allreduce_multiport) \
   row(allreduce_multiport_sliced) \

@@ -608,7 +608,8 @@ TEST(ranks_by_hand, settings_that_make_no_sense_are_refused_at_once) {
   const std::vector<Refused> all{
       {{"QPMESH_ALGORITHMS=allreduce=nonsense"},
        "algorithms (QPMESH_ALGORITHMS): 'nonsense' is no algorithm of allreduce",
-       "known: recursive_multiplying, butterfly, circulant, ring, one_shot, direct, "
+       "known: recursive_multiplying, recursive_doubling, butterfly, circulant, ring, one_shot, "
+       "direct, "
        "direct_streamed, "
        "one_pass, one_pass_streamed, cma, leaders, lanes, multiport, multiport_sliced"},
       {{"QPMESH_ALGORITHMS=allreduce=ring,sort=quick"},

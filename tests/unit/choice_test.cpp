@@ -76,6 +76,26 @@ TEST(selector,
   }
 }
 
+TEST(selector, doubles_where_a_further_message_costs_as_much_as_a_round) {
+  TopologyParams carried_by_processors{};
+  carried_by_processors.constants.network = {
+      .latency_s = 5e-6, .overhead_s = 3.8e-6, .byte_s = 0.165e-9};
+  carried_by_processors.ranks_per_core = 2;
+  // A selector is one communicator's.
+  const auto chosen = [](const TopologyParams& topology, int size, std::size_t bytes) {
+    Selector selector{topology};
+    return selected(selector, {.size = size, .bytes = bytes}, Collective::allreduce)->name;
+  };
+  for (const std::size_t bytes : {8U, 4096U}) {
+    for (const int size : {4, 8, 16}) {
+      EXPECT_EQ(chosen(carried_by_processors, size, bytes), "recursive_doubling");
+      EXPECT_EQ(chosen(network, size, bytes), "recursive_multiplying");
+    }
+  }
+  EXPECT_EQ(chosen(carried_by_processors, 4, std::size_t{1} << 20), "circulant");
+  EXPECT_EQ(chosen(carried_by_processors, 2, 8), "recursive_multiplying");
+}
+
 TEST(selector, takes_rows_that_apply_and_remembers_nothing_of_unusual_shapes) {
   Selector selector{network};
   constexpr std::size_t bytes = std::size_t{1} << 24;
@@ -108,7 +128,7 @@ TEST(selector, refuses_what_is_unknown_or_does_not_apply_whoever_wants_it) {
   const CallShape ordered{.size = 4, .bytes = 8, .ordered = true};
   const ExpectedError no_ring{ErrorCode::bad_argument, no_peer, "explain",
                               "ring does not apply to an ordered reduction",
-                              "these do: recursive_multiplying"};
+                              "these do: recursive_multiplying, recursive_doubling"};
   EXPECT_EQ(
       refusal([&] { selector.select(ordered, Collective::allreduce, {}, "explain"); }, no_ring),
       "");

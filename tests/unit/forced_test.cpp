@@ -74,7 +74,7 @@ TEST(parse_forced, names_what_is_no_entry_and_what_would_be_one) {
   for (const std::string name : {"", "RING", "ring ", "all_pairs=ring"}) {
     EXPECT_EQ(
         refusal("allreduce=" + name, ": '" + name + "' is no algorithm of allreduce",
-                "known: recursive_multiplying, butterfly, circulant, ring, one_shot, direct, *"),
+                "known: recursive_multiplying, recursive_doubling, butterfly, circulant, ring, *"),
         "");
   }
   EXPECT_EQ(

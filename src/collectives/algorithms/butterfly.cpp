@@ -141,7 +141,7 @@ Cost cost(const CallShape& shape, const CostModel& model) {
 }
 
 // Up to so many ranks recursive multiplying and circulant leave nothing to win.
-bool many_ranks(const CallShape& shape) { return shape.size > RecursiveMultiplying::one_round_max; }
+bool many_ranks(const CallShape& shape) { return shape.size > RecursiveMultiplying::radix_max; }
 
 }  // namespace
 

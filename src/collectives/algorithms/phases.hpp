@@ -48,4 +48,9 @@ using Participant = Task (*)(Group group, const Arguments& arguments, RecursiveM
 Task allreduce_folded(Group group, const Arguments& arguments, RecursiveMultiplying pattern,
                       Participant take_part);
 
+// Whole vectors go in every round, and are reduced when all of the round are there.
+Task recursive_multiplying(Group group, const Arguments& arguments, RecursiveMultiplying pattern);
+Cost recursive_multiplying_cost(const CallShape& shape, const CostModel& model,
+                                RecursiveMultiplying pattern);
+
 }  // namespace qpmesh::collectives

@@ -19,12 +19,13 @@ namespace {
 // Where bytes cost more than rounds, fewer are sent. From what every rank knows alike.
 constexpr std::size_t high_radix_bytes_max = 1024;
 RecursiveMultiplying pattern_of(int size, std::size_t bytes) {
+  if (size <= RecursiveMultiplying::radix_max) return {size, RecursiveMultiplying::radix_max};
   return {size, bytes <= high_radix_bytes_max ? 8 : 4};
 }
 
 Task take_part(Group group, const Arguments& arguments, RecursiveMultiplying pattern,
                const std::byte* sum) {
-  constexpr int radix_max = RecursiveMultiplying::one_round_max;
+  constexpr int radix_max = RecursiveMultiplying::radix_max;
   const std::size_t bytes = arguments.bytes();
   const int rank = group.rank();
   if (group.size() == 1) group.copy(arguments.out, arguments.in, bytes);
@@ -50,28 +51,6 @@ Task take_part(Group group, const Arguments& arguments, RecursiveMultiplying pat
   }
 }
 
-Task run(Group group, const Arguments& arguments) {
-  const RecursiveMultiplying pattern = pattern_of(group.size(), arguments.bytes());
-  return pattern.folded() == 0 ? take_part(group, arguments, pattern, arguments.in)
-                               : allreduce_folded(group, arguments, pattern, take_part);
-}
-
-Cost cost(const CallShape& shape, const CostModel& model) {
-  const RecursiveMultiplying pattern = pattern_of(shape.size, shape.bytes);
-  const double bytes = shape.vector_bytes();
-  Cost cost;
-  double early_s = 0;
-  for (int distance = 1; distance < pattern.participants();) {
-    const int radix = pattern.round_radix(distance);
-    cost.add_round(model, radix - 1, bytes);
-    cost.time_s += (radix - 1) * bytes * model.reduced_byte_s;
-    if (distance >= pattern.folded()) early_s += model.latency_s;
-    distance *= radix;
-  }
-  add_folding_cost(cost, pattern, bytes, early_s, model);
-  return cost;
-}
-
 }  // namespace
 
 Task allreduce_folded(Group group, const Arguments& arguments, RecursiveMultiplying pattern,
@@ -94,6 +73,39 @@ Task allreduce_folded(Group group, const Arguments& arguments, RecursiveMultiply
     co_await take_part(group, arguments, pattern, arguments.in);
   }
 }
+
+Task recursive_multiplying(Group group, const Arguments& arguments, RecursiveMultiplying pattern) {
+  return pattern.folded() == 0 ? take_part(group, arguments, pattern, arguments.in)
+                               : allreduce_folded(group, arguments, pattern, take_part);
+}
+
+Cost recursive_multiplying_cost(const CallShape& shape, const CostModel& model,
+                                RecursiveMultiplying pattern) {
+  const double bytes = shape.vector_bytes();
+  Cost cost;
+  double early_s = 0;
+  for (int distance = 1; distance < pattern.participants();) {
+    const int radix = pattern.round_radix(distance);
+    cost.add_round(model, radix - 1, bytes);
+    cost.time_s += (radix - 1) * bytes * model.reduced_byte_s;
+    if (distance >= pattern.folded()) early_s += model.latency_s;
+    distance *= radix;
+  }
+  add_folding_cost(cost, pattern, bytes, early_s, model);
+  return cost;
+}
+
+namespace {
+
+Task run(Group group, const Arguments& arguments) {
+  return recursive_multiplying(group, arguments, pattern_of(group.size(), arguments.bytes()));
+}
+
+Cost cost(const CallShape& shape, const CostModel& model) {
+  return recursive_multiplying_cost(shape, model, pattern_of(shape.size, shape.bytes));
+}
+
+}  // namespace
 
 extern constexpr Algorithm allreduce_recursive_multiplying{
     Collective::allreduce, "recursive_multiplying", always, cost, run};

@@ -1,11 +1,11 @@
 // Who sends to whom in recursive multiplying with radix k: in each round groups of k ranks, at
 // equal distances, send each other all that they have. Pure integers.
 //
-// Up to one_round_max ranks it is one round of all. Beyond, 2^q ranks take part, in rounds of radix
-// k or less; the others, the odd ones of the first 2 (N - 2^q) ranks, are folded: they hand their
-// vector to the rank before them, which takes part for both, and get the result from it. A rank so
-// always speaks for a range of consecutive ranks, and each round joins neighbouring ranges:
-// operands stay in rank order. Source of the folding: R. Rabenseifner, "Optimization of collective
+// Up to k ranks it is one round of all. Beyond, 2^q ranks take part, in rounds of radix k or less;
+// the others, the odd ones of the first 2 (N - 2^q) ranks, are folded: they hand their vector to
+// the rank before them, which takes part for both, and get the result from it. A rank so always
+// speaks for a range of consecutive ranks, and each round joins neighbouring ranges: operands stay
+// in rank order. Source of the folding: R. Rabenseifner, "Optimization of collective
 // reduction operations", 2004.
 #pragma once
 
@@ -18,15 +18,15 @@ namespace qpmesh::collectives {
 
 class RecursiveMultiplying {
  public:
-  static constexpr int one_round_max = 16;
+  static constexpr int radix_max = 16;
 
   // radix: a power of two.
   constexpr RecursiveMultiplying(int size, int radix) noexcept
-      : participants_{size <= one_round_max
+      : participants_{size <= radix
                           ? size
                           : static_cast<int>(std::bit_floor(static_cast<unsigned>(size)))},
         folded_{size - participants_},
-        radix_{size <= one_round_max ? size : radix} {}
+        radix_{std::min(size, radix)} {}
 
   int participants() const noexcept { return participants_; }
   int folded() const noexcept { return folded_; }  // so many ranks
