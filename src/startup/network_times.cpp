@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <set>
 
 #include "base/bytes.hpp"
@@ -44,14 +45,14 @@ struct Lengths {
   std::uint32_t longer;
 };
 constexpr Lengths lengths{.shorter = std::uint32_t{128} << 10, .longer = std::uint32_t{1} << 20};
-// Where one of those takes so long shorter ones, of which the bytes are still the larger part, tell
-// the same: all ranks wait.
-constexpr double slow_long_s = 2e-3;
+// These come first. Where the shorter one takes so long five of the longest would take 16 ms, for
+// which all ranks wait, and these tell the same.
 constexpr Lengths slow_lengths{.shorter = std::uint32_t{32} << 10,
                                .longer = std::uint32_t{64} << 10};
+constexpr double slow_shorter_s = 100e-6;
 constexpr int exchanges_enough = 20;  // of each question
 constexpr int exchanges_min = 5;
-constexpr std::chrono::milliseconds measuring_enough{5};
+constexpr std::chrono::milliseconds measuring_enough{2};
 // Where messages take this long all ranks wait for it: two exchanges are enough, of which the
 // second finds rings and registrations warm.
 constexpr int slow_exchanges_min = 2;
@@ -171,7 +172,7 @@ Task ask(Group group, Asker& asker) {
   Delays delays{asker.shares_cores};
   ExchangeTimes round_trip{exchanges_enough};
   ExchangeTimes burst{exchanges_enough};
-  ExchangeTimes first_long{slow_exchanges_min};
+  ExchangeTimes slow_shorter{exchanges_enough};
   ExchangeTimes shorter{exchanges_enough};
   ExchangeTimes longer{exchanges_enough};
   Question question{.messages = 1, .bytes = bytes_min};
@@ -180,22 +181,23 @@ Task ask(Group group, Asker& asker) {
   if (!round_trip.undelayed_s()) co_return co_await put(group, {}, nullptr);
   question.messages = 1 + burst_messages;
   co_await repeat(group, system, question, memory, delays, burst);
-  question = {.messages = 1, .bytes = lengths.shorter};
-  co_await repeat(group, system, question, memory, delays, first_long);
-  const Lengths asked = first_long.least_s() < slow_long_s ? lengths : slow_lengths;
+  question = {.messages = 1, .bytes = slow_lengths.shorter};
+  co_await repeat(group, system, question, memory, delays, slow_shorter);
+  const bool is_slow = slow_shorter.least_s() >= slow_shorter_s;
+  const Lengths asked = is_slow ? slow_lengths : lengths;
   question.bytes = asked.shorter;
-  co_await repeat(group, system, question, memory, delays, shorter);
+  if (!is_slow) co_await repeat(group, system, question, memory, delays, shorter);
   question.bytes = asked.longer;
   co_await repeat(group, system, question, memory, delays, longer);
   question.bytes = bytes_min;
   co_await put(group, question, memory.of(bytes_min));
   delays.end_of(nullptr, memory.of(bytes_min) + bytes_min);
   co_await put(group, {}, nullptr);
-  if (!burst.undelayed_s() || !shorter.undelayed_s() || !longer.undelayed_s()) co_return;
-  asker.found = {
-      .latency_s = *round_trip.undelayed_s() / 2,
-      .overhead_s = (*burst.undelayed_s() - *round_trip.undelayed_s()) / burst_messages,
-      .byte_s = (*longer.undelayed_s() - *shorter.undelayed_s()) / (asked.longer - asked.shorter)};
+  const std::optional<double> shorter_s = (is_slow ? slow_shorter : shorter).undelayed_s();
+  if (!burst.undelayed_s() || !shorter_s || !longer.undelayed_s()) co_return;
+  asker.found = {.latency_s = *round_trip.undelayed_s() / 2,
+                 .overhead_s = (*burst.undelayed_s() - *round_trip.undelayed_s()) / burst_messages,
+                 .byte_s = (*longer.undelayed_s() - *shorter_s) / (asked.longer - asked.shorter)};
 }
 
 Task answer(Group group) {

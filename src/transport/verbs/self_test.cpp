@@ -23,7 +23,7 @@ namespace {
 // asked for less.
 constexpr std::uint32_t records_max = 256;
 constexpr std::uint32_t records_min = 16;
-constexpr std::int64_t time_enough_ms = 5;
+constexpr std::int64_t time_enough_ms = 2;
 constexpr std::int64_t time_max_ms = 100;
 constexpr std::size_t record_words = 54;     // of four bytes: 216, the longest record
 constexpr std::size_t payload_words = 1024;  // 4 KiB: one packet on most networks
