@@ -92,18 +92,23 @@ int VerbsRails::choose_first(const std::vector<Offer>& all, const std::vector<in
         continue;
       }
       const std::string why =
-          fmt::format("rank {} (on {}) and rank {} (on {}) cannot be joined by verbs: {}{}", low,
-                      host(low), high, host(high), found.why_none.cause,
-                      apart(parts_.identities[at(low)].place, parts_.identities[at(high)].place));
+          fmt::format("rank {} (on {}) and rank {} (on {}) cannot be joined by verbs: {}", low,
+                      host(low), high, host(high), found.why_none.cause);
+      // For who reads one of these alone: Reach::describe says it once for all its reasons.
+      const std::string why_no_memory =
+          parts_.options.transport == TransportChoice::verbs
+              ? ""
+              : apart(parts_.identities[at(low)].place, parts_.identities[at(high)].place);
       if (!reach_.pairs_may_fall_back()) {
         base::throw_error(
             {ErrorCode::no_resource, rail.offers[at(low)].endpoints.empty() ? low : high}, "init",
-            found.why_none.hint, "{}", why);
+            found.why_none.hint, "{}{}", why, why_no_memory);
       }
       // Who has no device expects none. Of a pair one rank says it.
       const bool surprising = !devices_.empty() || !rail.offers[at(high)].endpoints.empty();
       if (parts_.rank == low && surprising && !std::exchange(warned, true))
-        parts_.log.warning("{}; tcp is used instead ({})", why, found.why_none.hint);
+        parts_.log.warning("{}{}; tcp is used instead ({})", why, why_no_memory,
+                           found.why_none.hint);
       if (why_none.empty()) why_none = why;
       reach_.pair_falls_back(low, high, why);
     }

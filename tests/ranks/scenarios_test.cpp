@@ -785,10 +785,13 @@ TEST_P(RanksApart, compute_over_tcp_unasked_and_say_what_keeps_them_apart) {
     const std::string said = ranks[static_cast<std::size_t>(rank)].output();
     const std::string served =
         rank == 0 || shares ? "peers: 1 by shm, 2 by tcp; " : "peers: 3 by tcp; ";
-    EXPECT_NE(said.find(served), std::string::npos) << said;
-    EXPECT_NE(said.find("shares no memory (one host, but they differ: " + GetParam().difference),
-              std::string::npos)
+    const std::size_t begin = said.find(served);
+    ASSERT_NE(begin, std::string::npos) << said;
+    const std::string line = said.substr(begin, said.find('\n', begin) - begin);
+    const std::string differ = "(one host, but they differ: ";
+    EXPECT_NE(line.find("shares no memory " + differ + GetParam().difference), std::string::npos)
         << said;
+    EXPECT_EQ(line.find(differ), line.rfind(differ)) << said;
   }
 }
 

@@ -414,6 +414,11 @@ TEST_F(DoctorOnTwoHosts, says_what_keeps_them_apart_and_measures_tcp) {
   expect(ran, "apart", "network namespaces", "docker run --network=host");
   const json pair = ran.report()["pairs"][0];
   EXPECT_EQ(pair["way"], "tcp");
+  for (const json& refused : pair["refused"]) {
+    EXPECT_EQ(refused["why"].get<std::string>().find("they differ") != std::string::npos,
+              refused["way"] == "shm")
+        << ran.output;
+  }
   EXPECT_EQ(pair["line"], TwoHosts::addresses[0]);
   EXPECT_EQ(pair["wrong_bytes"], 0);
   EXPECT_EQ(pair["from_low"]["arrived_bytes_max"], 1500);
