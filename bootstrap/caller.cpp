@@ -63,7 +63,9 @@ void Caller::begin_attempt() {
     problems_.resize(std::max<std::size_t>(1, addresses_.size()));
     if (addresses_.empty()) return try_next_address(std::move(found.problem), found.error);
   }
-  Opened opened = connect_to(system_, addresses_[next_]);
+  const auto source = source_for(addresses_[next_]);
+  if (!source) return try_next_address("no address of its kind to call from", EADDRNOTAVAIL);
+  Opened opened = connect_to(system_, addresses_[next_], *source);
   if (opened.error == EMFILE || opened.error == ENFILE) {
     fail_init(ErrorCode::no_resource, settings_.hello.rank,
               fmt::format("rank {} has no descriptor left: connect to {}", settings_.hello.rank,
@@ -168,6 +170,19 @@ void Caller::refuse(ErrorCode code, std::string cause, std::string hint) {
   end(init_error(code, settings_.peer, std::move(cause), std::move(hint)));
 }
 
+// Nothing: there is none to call it from. No address: the system chooses.
+std::optional<Address> Caller::source_for(const Address& target) const {
+  if (!settings_.source || target.family() == AF_UNIX) return Address{};
+  const Address source = settings_.source(target);
+  return source.bytes == 0 ? std::nullopt : std::optional{source};
+}
+
+std::string Caller::describe(const Address& target) const {
+  const Address source = source_for(target).value_or(Address{});
+  return source.bytes == 0 ? to_string(target)
+                           : fmt::format("{} from {}", to_string(target), host_port(source).host);
+}
+
 std::string Caller::silence() const {
   if (state_ == State::waiting) return "not yet";
   if (state_ == State::connecting) return "no answer";
@@ -187,7 +202,7 @@ std::string Caller::problems() const {
     const std::string problem = connected || problems_[i].empty() ? silence() : problems_[i];
     text += text.empty() ? "" : ", ";
     text +=
-        i < addresses_.size() ? fmt::format("{} ({})", to_string(addresses_[i]), problem) : problem;
+        i < addresses_.size() ? fmt::format("{} ({})", describe(addresses_[i]), problem) : problem;
   }
   return text.empty() ? "no attempt was made" : text;
 }

@@ -29,6 +29,7 @@ struct CallerSettings {
   // Whoever answers at a Unix socket may be of another user: the key is a secret of this meeting.
   bool any_user = false;
   Resolve resolve;  // asked before every round of addresses
+  ChooseSource source{};
 };
 
 class Caller {
@@ -69,6 +70,8 @@ class Caller {
   void end(std::optional<ErrorDetail> refusal);
   void refuse(ErrorCode code, std::string cause, std::string hint = {});
   std::string silence() const;
+  std::optional<Address> source_for(const Address& target) const;
+  std::string describe(const Address& target) const;
 
   CallerSettings settings_;
   const base::System& system_;

@@ -20,6 +20,9 @@ struct Resolved {
 };
 // taken: a process of another user has answered at one of the addresses.
 using Resolve = std::function<Resolved(bool taken)>;
+// From which address of this host a TCP target is called; no address: from none. Empty: the system
+// chooses.
+using ChooseSource = std::function<Address(const Address& target)>;
 
 struct Endpoint {
   std::string name;         // for people, as all texts here: "127.0.0.1:4000"

@@ -6,7 +6,9 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <functional>
 #include <iterator>
@@ -32,6 +34,18 @@ Address address_of(const sockaddr& found) {
   if (found.sa_family == AF_INET6) address.bytes = sizeof(sockaddr_in6);
   std::memcpy(&address.storage, &found, address.bytes);
   return address;
+}
+
+int prefix_bits_of(const ifaddrs& each) {
+  if (each.ifa_netmask == nullptr) return 0;
+  const Address mask = address_of(*each.ifa_netmask);
+  const bool is_v4 = mask.family() == AF_INET;
+  const std::span all{reinterpret_cast<const unsigned char*>(&mask.storage), sizeof mask.storage};
+  int bits = 0;
+  for (const auto byte : is_v4 ? all.subspan(offsetof(sockaddr_in, sin_addr), sizeof(in_addr))
+                               : all.subspan(offsetof(sockaddr_in6, sin6_addr), sizeof(in6_addr)))
+    bits += std::popcount(byte);
+  return bits;
 }
 
 Address read(const std::string& host) { return numeric({host, 0}).value_or(Address{}); }
@@ -60,8 +74,9 @@ std::vector<InterfaceAddress> interfaces(const base::System& system) {
     const Address address = address_of(*each->ifa_addr);
     if (address.bytes == 0 || scope_of(address) == Scope::link_local) continue;
     const bool carrier = (each->ifa_flags & IFF_RUNNING) != 0;
-    found.emplace_back(2 * int{carrier} + int{address.family() == AF_INET},
-                       InterfaceAddress{each->ifa_name, host_port(address).host});
+    found.emplace_back(
+        2 * int{carrier} + int{address.family() == AF_INET},
+        InterfaceAddress{each->ifa_name, host_port(address).host, prefix_bits_of(*each)});
   }
   std::ranges::stable_sort(found, std::greater{}, [](const auto& each) { return each.first; });
   std::vector<InterfaceAddress> all;

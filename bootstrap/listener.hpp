@@ -19,6 +19,7 @@ namespace qpmesh::bootstrap {
 struct InterfaceAddress {
   std::string netdev;
   std::string host;
+  int prefix_bits = 0;  // 24 of 10.0.0.1/24
 };
 // As the kernel lists them: those of interfaces that are up, loopback too. Interfaces with a
 // carrier come before those without, IPv4 before IPv6. Link-local IPv6 addresses, which mean

@@ -192,9 +192,17 @@ Opened listen_at(const base::System& system, const Address& address) {
   return {.socket = std::move(socket)};
 }
 
-Opened connect_to(const base::System& system, const Address& address) {
+Opened connect_to(const base::System& system, const Address& address, const Address& source) {
   base::UniqueFd socket = open_socket(system, address);
   if (!socket) return {.socket = {}, .error = errno};
+  if (source.bytes != 0) {
+    // The port is chosen by connect, of those that are free towards this target. A kernel that does
+    // not know the option chooses among those that are free towards all.
+    set(system, socket.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+    if (system.call("bind", [&] { return ::bind(socket.get(), source.generic(), source.bytes); }) !=
+        0)
+      return {.socket = {}, .error = errno};
+  }
   if (system.call("connect",
                   [&] { return ::connect(socket.get(), address.generic(), address.bytes); }) != 0 &&
       errno != EINPROGRESS && errno != EINTR)

@@ -66,8 +66,9 @@ struct Opened {
 };
 Opened listen_at(const base::System& system, const Address& address);  // EADDRINUSE: it is taken
 // The socket is writable once it is connected, or has failed. EAGAIN: the queue of a Unix listener
-// is full, which poll cannot tell the end of.
-Opened connect_to(const base::System& system, const Address& address);
+// is full, which poll cannot tell the end of. source: of TCP, this host's end, without a port; no
+// address: the system chooses.
+Opened connect_to(const base::System& system, const Address& address, const Address& source = {});
 // Of a socket that has become writable; sets it up.
 int finish_connecting(const base::System& system, int socket);
 // TCP: a dead host is noticed after user_timeout_ms, busy or idle. Nothing to do for a Unix socket.

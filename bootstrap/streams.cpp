@@ -200,7 +200,8 @@ class Linker {
                            .key = settings_.key(peer.rank),
                            .handshake_timeout_ms = settings_.handshake_timeout_ms,
                            .any_user = peer.kind == StreamKind::either,
-                           .resolve = [resolved](bool) { return resolved; }},
+                           .resolve = [resolved](bool) { return resolved; },
+                           .source = settings_.source},
                           system_,
                           log_},
          .until = until});

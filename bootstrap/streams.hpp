@@ -19,6 +19,7 @@
 #include "base/owned.hpp"
 #include "base/system.hpp"
 #include "bootstrap/agreement.hpp"
+#include "bootstrap/endpoint.hpp"
 #include "bootstrap/frame_stream.hpp"
 #include "bootstrap/handshake.hpp"
 #include "bootstrap/socket.hpp"
@@ -50,6 +51,7 @@ struct StreamSettings {
   pid_t pid = 0;
   std::string host;
   std::function<Key(int rank)> key;  // what calls to that rank are proven with
+  ChooseSource source{};
   std::int64_t handshake_timeout_ms = 2'000;
   Deadline deadline{};
 };

@@ -22,7 +22,9 @@
 namespace qpmesh::startup {
 namespace {
 
+namespace selection = transport::verbs::selection;
 using bootstrap::HostPort;
+using bootstrap::InterfaceAddress;
 using Token = std::array<std::byte, 16>;
 
 // What every rank tells every other before they connect.
@@ -59,32 +61,55 @@ Calling decode(BlobView bytes, int rank) {
   return calling;
 }
 
+// Who names an interface or a network has all of its connections there, loopback and Unix sockets
+// notwithstanding.
+bool are_narrowed(const Options& options) {
+  return !options.netdev.empty() || !options.subnet.empty();
+}
+
 // Those that the options ask for; else the one that the ranks met by, then all others. Loopback is
 // for ranks of this network alone, and the first thing that they try.
-std::vector<std::string> candidates(const Options& options, const std::string& met_by,
-                                    const base::System& system) {
-  namespace selection = transport::verbs::selection;
+std::vector<InterfaceAddress> candidates(const Options& options, const std::string& met_by,
+                                         const base::System& system) {
   const auto subnet = selection::wishes_of(options, met_by).subnet;
-  const bool narrowed = !options.netdev.empty() || subnet;
-  std::vector<std::string> loopback;
-  std::vector<std::string> others;
-  for (const auto& [netdev, host] : bootstrap::interfaces(system)) {
-    const auto address = selection::parse_address(host);
-    if (!options.netdev.empty() && netdev != options.netdev) continue;
+  std::vector<InterfaceAddress> loopback;
+  std::vector<InterfaceAddress> others;
+  for (const InterfaceAddress& each : bootstrap::interfaces(system)) {
+    const auto address = selection::parse_address(each.host);
+    if (!options.netdev.empty() && each.netdev != options.netdev) continue;
     if (subnet && !(address && selection::contains(*subnet, *address))) continue;
-    const auto numeric = bootstrap::numeric({host, 0});
+    const auto numeric = bootstrap::numeric({each.host, 0});
     const bool loops = numeric && scope_of(*numeric) == bootstrap::Scope::loopback;
-    (loops ? loopback : others).push_back(host);
+    (loops ? loopback : others).push_back(each);
   }
   std::stable_partition(others.begin(), others.end(),
-                        [&](const auto& host) { return host == met_by; });
+                        [&](const auto& each) { return each.host == met_by; });
   loopback.insert(loopback.end(), others.begin(), others.end());
-  if (!loopback.empty() || !narrowed) return loopback;
+  if (!loopback.empty() || !are_narrowed(options)) return loopback;
   base::throw_error({ErrorCode::no_resource}, "init",
                     "ip address shows the interfaces and their addresses",
                     "no address of this host is allowed by QPMESH_NETDEV='{}' and "
                     "QPMESH_SUBNET='{}'",
                     options.netdev, options.subnet);
+}
+
+bool is_in_network_of(const InterfaceAddress& own, const std::string& host) {
+  const auto network = selection::parse_subnet(fmt::format("{}/{}", own.host, own.prefix_bits));
+  const auto address = selection::parse_address(host);
+  return network && address && selection::contains(*network, *address);
+}
+
+// Of a rank's own addresses, the one in the network of the target; else the first of its family.
+bootstrap::Address source_for(std::span<const InterfaceAddress> own,
+                              const bootstrap::Address& target) {
+  bootstrap::Address first;
+  for (const InterfaceAddress& each : own) {
+    const auto address = bootstrap::numeric({each.host, 0});
+    if (!address || address->family() != target.family()) continue;
+    if (is_in_network_of(each, host_port(target).host)) return *address;
+    if (first.bytes == 0) first = *address;
+  }
+  return first;
 }
 
 // What this rank's ends of connections are made of, in init or later.
@@ -173,18 +198,19 @@ class Linking {
     tokens_ = std::move(tokens).blob();
   }
 
-  std::vector<base::UniqueFd> listen() const {
-    const std::string met_by = bootstrap_.local_address();
-    return bootstrap::listen_at_hosts(candidates(parts_.options, met_by, *parts_.system),
-                                      bootstrap::parse_port_range(parts_.options.ports),
-                                      parts_.rank, about(parts_.rank).host, *parts_.system,
-                                      parts_.log);
+  std::vector<base::UniqueFd> listen() {
+    own_ = candidates(parts_.options, bootstrap_.local_address(), *parts_.system);
+    std::vector<std::string> hosts;
+    hosts.reserve(own_.size());
+    for (const InterfaceAddress& each : own_) hosts.push_back(each.host);
+    return bootstrap::listen_at_hosts(
+        std::move(hosts), bootstrap::parse_port_range(parts_.options.ports), parts_.rank,
+        about(parts_.rank).host, *parts_.system, parts_.log);
   }
 
-  // A Unix socket takes half of the time. Who names an interface or a network wants that. Where
-  // there is none, TCP does it.
+  // A Unix socket takes half of the time. Where there is none, TCP does it.
   std::string listen_on_host() {
-    if (!parts_.options.netdev.empty() || !parts_.options.subnet.empty()) return {};
+    if (are_narrowed(parts_.options)) return {};
     std::string name = bootstrap::random_unix_name(*parts_.system);
     bootstrap::Opened opened = listen_at(*parts_.system, bootstrap::unix_address(name));
     if (!opened.socket) return {};
@@ -223,6 +249,18 @@ class Linking {
           parts_.arena->data() + *offset + layout_.slot_offset(static_cast<int>(i));
   }
 
+  // Where a peer is called, in this order. The way to it follows from the network that it is in: a
+  // source in another one would not hold the packets.
+  std::vector<HostPort> addresses_of(int peer, bool on_host) const {
+    std::vector<HostPort> all = bootstrap::reachable(callings_[at(peer)].addresses, on_host);
+    if (!are_narrowed(parts_.options)) return all;
+    std::stable_partition(all.begin(), all.end(), [&](const HostPort& there) {
+      return std::ranges::any_of(
+          own_, [&](const auto& own) { return is_in_network_of(own, there.host); });
+    });
+    return all;
+  }
+
   void connect(bootstrap::Report& report) {
     ends_.keys = make_keys();
     for (const base::RankIdentity& each : parts_.identities)
@@ -231,12 +269,13 @@ class Linking {
     for (int peer = 0; peer < size(); ++peer) {
       if (!is_peer_by(Way::tcp, peer)) continue;
       const bool on_host = same_network(about(peer).place, about(parts_.rank).place);
-      peers.push_back({.rank = peer,
-                       .pid = about(peer).pid,
-                       .host = about(peer).host,
-                       .kind = on_host ? bootstrap::StreamKind::either : bootstrap::StreamKind::tcp,
-                       .listener = on_host ? callings_[at(peer)].listener : "",
-                       .addresses = bootstrap::reachable(callings_[at(peer)].addresses, on_host)});
+      peers.push_back(
+          {.rank = peer,
+           .pid = about(peer).pid,
+           .host = about(peer).host,
+           .kind = on_host ? bootstrap::StreamKind::either : bootstrap::StreamKind::tcp,
+           .listener = on_host && !are_narrowed(parts_.options) ? callings_[at(peer)].listener : "",
+           .addresses = addresses_of(peer, on_host)});
     }
     if (!peers.empty()) make_slots(peers);
     auto transport = std::make_unique<transport::tcp::TcpTransport>(
@@ -261,6 +300,11 @@ class Linking {
         .key = [tokens = tokens_](int rank) { return key_of(tokens, rank); },
         .handshake_timeout_ms = parts_.options.handshake_timeout_ms,
         .deadline = bootstrap::leaving_time_to_agree(*parts_.system, deadline_)};
+    if (are_narrowed(parts_.options)) {
+      settings.source = [own = own_](const bootstrap::Address& target) {
+        return source_for(own, target);
+      };
+    }
     if (parts_.options.connect_when == ConnectWhen::first_use)
       return connect_later(std::move(settings), std::move(peers));
     connect_streams(
@@ -340,6 +384,7 @@ class Linking {
   const messaging::RingLayout layout_;
   OwnEnds ends_;
   Deadline deadline_;
+  std::vector<InterfaceAddress> own_;  // that it may use
   std::vector<base::UniqueFd> listeners_;
   base::KeyPair key_pair_;
   std::vector<Calling> callings_;  // by rank

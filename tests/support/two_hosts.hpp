@@ -36,14 +36,19 @@ class TwoHosts {
       }}.join();
       if (!problem_.empty()) return;
     }
+    for (const int host : {0, 1}) ip(host, {"link", "set", "lo", "up"});
+    lay("cable", addresses);
+  }
+
+  // One more cable, between interfaces of this name with these addresses, each in a network of /24.
+  void lay(const std::string& name, const std::array<const char*, 2>& ends) {
     const std::string other =
         "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(hosts_[1].get());
-    ip(0, {"link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", other});
+    ip(0, {"link", "add", name, "type", "veth", "peer", "name", name, "netns", other});
     for (const int host : {0, 1}) {
-      ip(host, {"link", "set", "lo", "up"});
-      ip(host, {"addr", "add", addresses[static_cast<std::size_t>(host)] + std::string{"/24"},
-                "dev", "cable"});
-      ip(host, {"link", "set", "cable", "up"});
+      ip(host,
+         {"addr", "add", ends[static_cast<std::size_t>(host)] + std::string{"/24"}, "dev", name});
+      ip(host, {"link", "set", name, "up"});
     }
   }
 

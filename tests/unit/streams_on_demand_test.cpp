@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -25,8 +26,14 @@ using testing::HasSubstr;
 // One of two ranks, in this process.
 class End {
  public:
-  End(int rank, std::vector<base::UniqueFd> listeners, std::vector<HostPort> peers_addresses)
-      : streams_{{.rank = rank, .size = 2, .pid = ::getpid(), .host = "here", .key = key},
+  End(int rank, std::vector<base::UniqueFd> listeners, std::vector<HostPort> peers_addresses,
+      ChooseSource source = {})
+      : streams_{{.rank = rank,
+                  .size = 2,
+                  .pid = ::getpid(),
+                  .host = "here",
+                  .key = key,
+                  .source = std::move(source)},
                  std::move(listeners),
                  {{.rank = 1 - rank,
                    .pid = ::getpid(),
@@ -92,10 +99,11 @@ base::UniqueFd connect_to(const HostPort& there) {
 }
 
 struct Pair {
-  Pair() {
+  explicit Pair(ChooseSource source = {}) {
     Listening listening = listen_here();
     lower = std::make_unique<End>(0, std::move(listening.sockets), std::vector<HostPort>{});
-    higher = std::make_unique<End>(1, std::vector<base::UniqueFd>{}, std::vector{listening.at});
+    higher = std::make_unique<End>(1, std::vector<base::UniqueFd>{}, std::vector{listening.at},
+                                   std::move(source));
   }
   bool is_joined() const { return !lower->taken.empty() && !higher->taken.empty(); }
 
@@ -147,6 +155,37 @@ TEST(streams_on_demand, wake_who_sleeps_on_their_descriptor) {
     if (pair.lower->taken.empty()) pair.lower->sleep_and_serve();
   }
   expect_one_stream(pair);
+}
+
+Address from(const char* host) { return numeric({host, 0}).value_or(Address{}); }
+
+TEST(streams_on_demand, come_from_the_address_that_is_asked_for) {
+  Pair pair{[](const Address&) { return from("127.0.0.7"); }};
+  pair.higher->call(0);
+  for (int step = 0; step < 100 && !pair.is_joined(); ++step) {
+    pair.higher->sleep_and_serve();
+    if (pair.lower->taken.empty()) pair.lower->sleep_and_serve();
+  }
+  expect_one_stream(pair);
+  EXPECT_EQ(host_of(pair.higher->taken.front().get()), "127.0.0.7");
+  EXPECT_EQ(host_port(remote_address(pair.lower->taken.front().get())).host, "127.0.0.7");
+}
+
+TEST(streams_on_demand, that_have_no_address_to_come_from_say_so_for_each_target) {
+  const Listening listening = listen_here();
+  // An address of nobody (RFC 5737), and none.
+  for (const auto& [source, problem] :
+       {std::pair{from("192.0.2.1"), " from 192.0.2.1 (Cannot assign requested address)"},
+        {Address{}, " (no address of its kind to call from)"}}) {
+    End higher{
+        1, {}, std::vector{listening.at}, [source = source](const Address&) { return source; }};
+    higher.call(0);
+    for (int step = 0; step < 100 && higher.failures.empty(); ++step) higher.sleep_and_serve();
+    ASSERT_EQ(higher.failures.size(), 1U);
+    EXPECT_EQ(higher.failures.front().code, ErrorCode::link_failed);
+    EXPECT_EQ(higher.failures.front().system_error, EADDRNOTAVAIL);
+    EXPECT_THAT(higher.failures.front().cause, HasSubstr(to_string(listening.at) + problem));
+  }
 }
 
 TEST(streams_on_demand, that_are_refused_name_the_peer_the_address_and_why) {

@@ -4,9 +4,12 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <cerrno>
 #include <chrono>
+#include <fstream>
 #include <numeric>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -136,6 +139,100 @@ TEST_F(OnTwoHosts, ranks_meet_over_ipv6_where_the_options_ask_for_it) {
     compute(world);
     world.finish();
   }));
+}
+
+// What this thread's host has sent by an interface so far.
+std::int64_t sent_bytes(const std::string& netdev) {
+  std::ifstream file{"/proc/thread-self/net/dev"};
+  for (std::string line; std::getline(file, line);) {
+    const auto colon = line.find(netdev + ":");
+    if (colon == std::string::npos) continue;
+    std::istringstream numbers{line.substr(colon + netdev.size() + 1)};
+    std::int64_t number = 0;
+    for (int i = 0; i < 9; ++i) numbers >> number;  // the eight before are of what it received
+    return number;
+  }
+  ADD_FAILURE() << "no " << netdev;
+  return 0;
+}
+
+// compute() sends several MiB each way.
+constexpr std::int64_t of_data_bytes = 4'000'000;
+constexpr std::int64_t beside_data_bytes_max = 500'000;
+
+TEST_F(OnTwoHosts, a_rank_alone_chooses_the_network_of_connections_that_it_calls) {
+  hosts_.lay("second", {"10.78.0.1", "10.78.0.2"});
+  ASSERT_EQ(hosts_.problem(), "");
+  for (const char* const choice : {"netdev", "subnet", "first_use"}) {
+    expect_none(run(2, [&](ThreadBootstrap& ranks) {
+      Options options = over_tcp();
+      if (ranks.rank() == 1) {
+        if (choice == std::string{"subnet"}) options.subnet = "10.78.0.0/24";
+        else options.netdev = "second";
+      }
+      if (choice == std::string{"first_use"}) options.connect_when = ConnectWhen::first_use;
+      const std::int64_t by_cable = sent_bytes("cable");
+      const std::int64_t by_second = sent_bytes("second");
+      Communicator world = init(ranks, options);
+      compute(world);
+      world.finish();
+      EXPECT_GT(sent_bytes("second") - by_second, of_data_bytes) << choice;
+      EXPECT_LT(sent_bytes("cable") - by_cable, beside_data_bytes_max) << choice;
+    }));
+  }
+}
+
+TEST_F(OnTwoHosts, a_rank_alone_chooses_tcp_where_both_are_on_one_host) {
+  ThreadGathering gathering{2};
+  expect_none(run_ranks(2, [&](int rank) {
+    hosts_.enter(0);
+    ThreadBootstrap ranks{gathering, rank};
+    Options options = over_tcp();
+    if (rank == 1) options.netdev = "lo";
+    const std::int64_t before = sent_bytes("lo");
+    Communicator world = init(ranks, options);
+    compute(world);
+    world.finish();
+    EXPECT_GT(sent_bytes("lo") - before, of_data_bytes);
+  }));
+}
+
+// Who is called listens in another network: the source is all that the caller's choice can hold.
+TEST_F(OnTwoHosts, a_rank_calls_from_the_address_that_it_chooses_into_a_network_where_it_has_none) {
+  hosts_.lay("second", {"10.78.0.1", "10.78.0.2"});
+  ASSERT_EQ(hosts_.problem(), "");
+  ThreadGathering gathering{2};
+  ::testing::internal::CaptureStderr();
+  expect_none(run_ranks(2, [&](int rank) {
+    hosts_.enter(0);
+    ThreadBootstrap ranks{gathering, rank};
+    Options options = over_tcp();
+    options.netdev = rank == 0 ? "cable" : "second";
+    options.log = LogLevel::debug;
+    Communicator world = init(ranks, options);
+    compute(world);
+    world.finish();
+  }));
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("peer 1: tcp, at 10.78.0.1:"));
+  EXPECT_THAT(said, HasSubstr("peer 0: tcp, at 10.77.0.1:"));
+}
+
+TEST_F(OnTwoHosts, a_rank_whose_options_leave_no_address_to_call_from_says_so) {
+  hosts_.ip(1, {"addr", "add", "fd77::2/64", "dev", "cable", "nodad"});
+  ASSERT_EQ(hosts_.problem(), "");
+  const auto errors = run(2, [&](ThreadBootstrap& ranks) {
+    Options options = over_tcp();
+    options.init_timeout_ms = 3'000;  // the one who is called waits for three quarters of it
+    options.subnet = ranks.rank() == 0 ? "10.77.0.0/24" : "fd77::/16";
+    init(ranks, options);
+  });
+  for (const auto& error : errors) {
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code(), ErrorCode::link_failed);
+    EXPECT_EQ(error->system_error(), EADDRNOTAVAIL);
+    EXPECT_THAT(error->cause(), HasSubstr(" (no address of its kind to call from)"));
+  }
 }
 
 // Control links, too, go over the cable here.

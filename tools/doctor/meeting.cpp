@@ -99,7 +99,7 @@ std::vector<UniqueFd> listen(Guest& mine, const Bootstrap& world, const HostFact
   std::stable_partition(all.begin(), all.end(), [met_by = world.local_address()](const auto& each) {
     return each.host == met_by;
   });
-  for (const auto& [netdev, host] : all) {
+  for (const auto& [netdev, host, prefix_bits] : all) {
     const auto address = selection::parse_address(host);
     if (loops(host) || (subnet && !(address && contains(*subnet, *address)))) continue;
     if (!facts.options.netdev.empty() && facts.options.netdev != netdev) continue;
