@@ -35,6 +35,7 @@ void start_ranks(int ranks, char** argv) {
   std::vector<std::string> words{launcher, "-np", std::to_string(ranks), self};
   while (*++argv != nullptr) words.emplace_back(*argv);
   std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   ::execv(launcher.c_str(), pointers.data());

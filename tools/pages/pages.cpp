@@ -59,7 +59,7 @@ bool takes_value(const CLI::Option& option) { return option.get_expected_min() >
 }  // namespace
 
 std::string man_page(const CLI::App& app, std::string_view summary) {
-  const std::string name = app.get_name();
+  const std::string& name = app.get_name();
   const auto [usage, text] = description_of(app);
   std::string page =
       fmt::format(".TH {} 1 \"\" \"qpmesh {}\" \"qpmesh\"\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n{}\n",
@@ -97,7 +97,7 @@ std::string completion(const CLI::App& app) {
       if (takes_value(*option)) with_value.push_back(word);
     }
   }
-  const std::string name = app.get_name();
+  const std::string& name = app.get_name();
   std::string function = "_" + name;
   std::ranges::replace(function, '-', '_');
   // Behind an option with a value, and where the program stands, files and commands are offered.
