@@ -256,24 +256,25 @@ void Context::enter_in_turn(std::string_view operation) {
   }
 }
 
-// The program's handle that was called keeps this context while coroutines go on.
+// The program's handle that was called keeps this context while coroutines go on; nothing of it is
+// needed by then. None goes on while an exception unwinds: what it began or let go would be taken
+// for unwound. The next call takes it along.
 void Context::exit_in_turn() noexcept {
   if (trace_ != nullptr) trace_->end();
   progress::Turn* const turn = waiter_.turn();
   if (turn != nullptr) waiter_.pass_looking_on();  // may find ends
-  progress::ResumptionLine line;
-  if (!resumptions_.empty()) [[unlikely]] {
-    line.append(std::move(resumptions_));
-    exits_in_turn_ = always_in_use_;
-  }
-  if (turn != nullptr) {
-    turn->give_up();
-  } else {
+  const auto leave_turn = [&] {
+    if (turn != nullptr) return turn->give_up();
     traced_call_.store(false, std::memory_order_relaxed);
     in_use_.store(always_in_use_, std::memory_order_relaxed);
-  }
-  if (!line.empty()) [[unlikely]]
-    progress::resume(std::move(line), log());
+  };
+  if (resumptions_.empty() || std::uncaught_exceptions() > 0) [[likely]]
+    return leave_turn();
+  progress::ResumptionLine line{std::move(resumptions_)};
+  exits_in_turn_ = always_in_use_;
+  const base::Log own_log = log();
+  leave_turn();
+  progress::resume(std::move(line), own_log);
 }
 
 void Context::admit_calls() {

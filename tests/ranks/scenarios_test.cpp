@@ -502,14 +502,16 @@ INSTANTIATE_TEST_SUITE_P(ends_with_a_progress_thread, Scenarios,
 
 // ---- coroutines of the program's ----
 
-const std::vector<Case> coroutine_cases{{"coroutines_wait_for_messages", {1, 2, 4}},
-                                        {"coroutines_wait_for_collectives", {1, 2, 4}},
-                                        {"an_error_is_thrown_where_it_is_awaited", {1, 2}},
-                                        {"a_cancelled_request_lets_its_coroutine_go_on", {1, 2}},
-                                        {"coroutines_hear_an_abort", {1, 2, 3}},
-                                        {"coroutines_go_on_one_after_the_other", {1, 2}},
-                                        {"a_wait_for_several_contexts_leaves_all_of_them", {1, 2}},
-                                        {"what_nobody_catches_does_not_end_a_call", {1, 2}}};
+const std::vector<Case> coroutine_cases{
+    {"coroutines_wait_for_messages", {1, 2, 4}},
+    {"coroutines_wait_for_collectives", {1, 2, 4}},
+    {"an_error_is_thrown_where_it_is_awaited", {1, 2}},
+    {"a_cancelled_request_lets_its_coroutine_go_on", {1, 2}},
+    {"coroutines_hear_an_abort", {1, 2, 3}},
+    {"coroutines_go_on_one_after_the_other", {1, 2}},
+    {"coroutines_do_not_go_on_while_an_exception_unwinds", {1, 2}},
+    {"a_wait_for_several_contexts_leaves_all_of_them", {1, 2}},
+    {"what_nobody_catches_does_not_end_a_call", {1, 2}}};
 // Where a thread of the library's may go on with it, it may have ended before it is looked at.
 const std::vector<Case> lone_coroutine_cases{{"what_has_ended_is_not_waited_for", {1, 2}},
                                              {"only_one_waits_for_a_request", {1, 2}},

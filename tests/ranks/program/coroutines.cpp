@@ -322,6 +322,25 @@ void coroutines_go_on_one_after_the_other(Communicator& world, Arguments) {
   world.barrier();
 }
 
+// What goes on behind a call that throws would take what it lets go of for unwound.
+Work<int> tells_exceptions(Communicator& world) {
+  int value = 0;
+  co_await world.receive_async(value, previous_of(world), 1);
+  co_return std::uncaught_exceptions();
+}
+
+void coroutines_do_not_go_on_while_an_exception_unwinds(Communicator& world, Arguments) {
+  const Work<int> work = tells_exceptions(world);
+  const std::array<int, 2> two{1, 2};
+  const Request first = world.send_async(two[0], next_of(world), 1);
+  const Request second = world.send_async(two, next_of(world), 2);
+  int value = 0;
+  expect_error([&] { world.receive(value, previous_of(world), 2); },  // finds the end of both
+               {ErrorCode::truncated, previous_of(world), "receive", "*", "*"});
+  check_equal(driven(world, work), 0);
+  world.barrier();
+}
+
 // A wait for requests of two contexts leaves both before anything goes on.
 Work<bool> calls_both(Communicator& world, Communicator& other, Request& request) {
   co_await request;
@@ -472,6 +491,8 @@ std::vector<Scenario> coroutine_scenarios() {
          coroutines_hear_an_abort(world, arguments);
        }},
       in_world("coroutines_go_on_one_after_the_other", coroutines_go_on_one_after_the_other),
+      in_world("coroutines_do_not_go_on_while_an_exception_unwinds",
+               coroutines_do_not_go_on_while_an_exception_unwinds),
       in_world("a_wait_for_several_contexts_leaves_all_of_them",
                a_wait_for_several_contexts_leaves_all_of_them),
       in_world("what_nobody_catches_does_not_end_a_call", what_nobody_catches_does_not_end_a_call),
