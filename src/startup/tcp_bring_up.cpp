@@ -94,18 +94,24 @@ std::vector<InterfaceAddress> candidates(const Options& options, const std::stri
 }
 
 bool is_in_network_of(const InterfaceAddress& own, const std::string& host) {
+  if (own.prefix_bits == 0) return false;  // its network is not known
   const auto network = selection::parse_subnet(fmt::format("{}/{}", own.host, own.prefix_bits));
   const auto address = selection::parse_address(host);
   return network && address && selection::contains(*network, *address);
 }
 
 // Of a rank's own addresses, the one in the network of the target; else the first of its family.
+// From loopback no other host is reached.
 bootstrap::Address source_for(std::span<const InterfaceAddress> own,
                               const bootstrap::Address& target) {
+  const auto loops = [](const bootstrap::Address& address) {
+    return scope_of(address) == bootstrap::Scope::loopback;
+  };
   bootstrap::Address first;
   for (const InterfaceAddress& each : own) {
     const auto address = bootstrap::numeric({each.host, 0});
     if (!address || address->family() != target.family()) continue;
+    if (loops(*address) && !loops(target)) continue;
     if (is_in_network_of(each, host_port(target).host)) return *address;
     if (first.bytes == 0) first = *address;
   }
