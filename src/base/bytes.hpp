@@ -4,6 +4,7 @@
 
 #include <array>
 #include <bit>
+#include <cassert>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -163,6 +164,7 @@ constexpr std::uint64_t mix64(std::string_view text) noexcept {
 // reaches two bytes of the state, where the next word's last bytes can take it back.
 // Two inputs that differ agree by chance, once in 2^32.
 inline std::uint32_t checksum(std::span<const std::byte> bytes, std::uint32_t seed) noexcept {
+  assert(bytes.size() % sizeof(std::uint32_t) == 0);
   __extension__ using Product = unsigned __int128;
   std::uint64_t state = seed;
   const auto step = [&](auto word) {

@@ -40,13 +40,14 @@ inline std::string_view collective_name(Collective collective) noexcept {
   row(reduce_scatter_cma) row(reduce_scatter_leaders) row(reduce_scatter_lanes) \
   row(reduce_scatter_multiport) \
   row(allreduce_recursive_multiplying) row(allreduce_recursive_doubling) row(allreduce_butterfly) \
-  row(allreduce_circulant) row(allreduce_ring) row(allreduce_one_shot) row(allreduce_direct) row(allreduce_direct_streamed) \
+  row(allreduce_circulant) row(allreduce_ring) row(allreduce_one_shot) row(allreduce_direct) \
+  row(allreduce_direct_streamed) \
   row(allreduce_one_pass) row(allreduce_one_pass_streamed) row(allreduce_cma) \
   row(allreduce_leaders) row(allreduce_lanes) row(allreduce_multiport) \
   row(allreduce_multiport_sliced) \
   row(gather_linear) row(gather_binomial) row(gather_one_shot) row(gather_one_shot_v) \
-  row(gather_double_buffered) row(gather_double_buffered_streamed) row(gather_cma) row(gather_leaders) \
-  row(gather_multiport) \
+  row(gather_double_buffered) row(gather_double_buffered_streamed) row(gather_cma) \
+  row(gather_leaders) row(gather_multiport) \
   row(scatter_linear) row(scatter_binomial) row(scatter_one_shot) row(scatter_one_shot_v) \
   row(scatter_double_buffered) row(scatter_double_buffered_streamed) row(scatter_cma) \
   row(scatter_leaders) row(scatter_multiport) \

@@ -459,13 +459,13 @@ transport::Capabilities ordered() {
           .inline_bytes_max = ~std::size_t{0},
           .write_bytes_max = ~std::size_t{0}};
 }
-transport::Capabilities proven_by_crc() {
+transport::Capabilities proven_by_checksum() {
   transport::Capabilities capabilities = ordered();
   capabilities.ordered_flag = false;
   return capabilities;
 }
 transport::Capabilities told_by_immediates() {
-  transport::Capabilities capabilities = proven_by_crc();
+  transport::Capabilities capabilities = proven_by_checksum();
   capabilities.small = capabilities.medium = transport::Notification::immediate;
   return capabilities;
 }
@@ -585,7 +585,8 @@ std::string name_of(const ::testing::TestParamInfo<transport::Capabilities (*)()
   constexpr std::array names{"ordered_flags", "checksums", "immediates"};
   return names[suite.index];
 }
-INSTANTIATE_TEST_SUITE_P(of, Rings, ::testing::Values(ordered, proven_by_crc, told_by_immediates),
+INSTANTIATE_TEST_SUITE_P(of, Rings,
+                         ::testing::Values(ordered, proven_by_checksum, told_by_immediates),
                          name_of);
 
 TEST_P(Rings, bring_records_and_payloads_of_all_lengths_in_order_many_times_around) {
@@ -740,7 +741,7 @@ TEST_P(Rings, that_start_over_forget_what_was_not_taken_and_tell_how_much_was) {
 }
 
 TEST(rings_that_start_over, take_an_immediate_that_was_not_due_once_when_it_comes_again) {
-  transport::Capabilities mixed = proven_by_crc();
+  transport::Capabilities mixed = proven_by_checksum();
   mixed.medium = transport::Notification::immediate;
   RingPair pair{mixed};
   ASSERT_EQ(pair.send_inline(1, 8), Out::Sent::posted);
@@ -780,7 +781,7 @@ TEST_P(Rings, whose_counts_may_be_lost_tell_them_again) {
 }
 
 TEST(a_polled_payload, is_written_before_the_record_that_tells_of_it) {
-  for (const auto& capabilities : {ordered(), proven_by_crc()}) {
+  for (const auto& capabilities : {ordered(), proven_by_checksum()}) {
     RingPair pair{capabilities};
     ASSERT_EQ(pair.send_payload(1, 500), Out::Sent::posted);
     ASSERT_EQ(pair.connection.offsets.size(), 2U);
@@ -790,7 +791,7 @@ TEST(a_polled_payload, is_written_before_the_record_that_tells_of_it) {
 }
 
 TEST(a_polled_flag, of_another_message_than_the_next_is_not_taken) {
-  for (const auto& capabilities : {ordered(), proven_by_crc()}) {
+  for (const auto& capabilities : {ordered(), proven_by_checksum()}) {
     for (const std::uint32_t other : {0U, 4U, 6U, 5U + record_ring_lines}) {
       RingPair pair{capabilities, 5};
       ASSERT_EQ(pair.send_inline(1, 8), Out::Sent::posted);
@@ -805,7 +806,7 @@ TEST(a_polled_flag, of_another_message_than_the_next_is_not_taken) {
 // How many messages a sender stages before it must wait for a completion; the connection has
 // carried so many writes before.
 int staged_until_busy(int writes_before) {
-  transport::Capabilities capabilities = proven_by_crc();
+  transport::Capabilities capabilities = proven_by_checksum();
   capabilities.inline_bytes_max = 220;
   constexpr RingLayout layout{.payload_ring_units = 1024};
   Slot slot{layout};
@@ -839,7 +840,7 @@ TEST(staging, is_not_reused_for_the_completions_of_writes_that_came_before_the_r
 // With its record it takes more than half of the staging.
 TEST(staging, that_is_empty_takes_the_largest_message_wherever_the_last_one_ended) {
   constexpr std::size_t largest_bytes = RingPair::layout.payload_ring_units * unit_bytes / 4;
-  for (transport::Capabilities capabilities : {proven_by_crc(), told_by_immediates()}) {
+  for (transport::Capabilities capabilities : {proven_by_checksum(), told_by_immediates()}) {
     capabilities.inline_bytes_max = 0;
     for (std::size_t units = 1; units <= largest_bytes / unit_bytes; ++units) {
       RingPair pair{capabilities};
@@ -936,7 +937,7 @@ TEST(a_record, carries_one_count_of_credits) {
                : std::pair{'u',
                            reinterpret_cast<const Record*>(pair.slot.memory)->header().consumed};
   };
-  for (const transport::Capabilities& capabilities : {ordered(), proven_by_crc()}) {
+  for (const transport::Capabilities& capabilities : {ordered(), proven_by_checksum()}) {
     constexpr std::uint32_t quarter = record_ring_lines / 4;
     EXPECT_EQ(carried(capabilities, {.lines = quarter - 1, .units = 70'000}),
               (std::pair{'u', 70'000U}));
@@ -965,7 +966,7 @@ TEST(a_ring_that_is_empty, forgets_the_place_of_a_message_that_did_not_leave) {
 }
 
 TEST(a_credit_cell, with_a_wrong_checksum_returns_nothing_where_flags_are_not_ordered) {
-  RingPair pair{proven_by_crc()};
+  RingPair pair{proven_by_checksum()};
   while (pair.send_inline(0, 8) == Out::Sent::posted) {}
   CreditCell cell{.consumed = {.lines = 1, .units = 0}};
   cell.checksum = credit_checksum(cell.consumed, RingPair::reverse_seed);
@@ -999,7 +1000,7 @@ TEST(credits_in_shared_memory, of_which_one_count_is_seen_before_the_other_free_
 }
 
 TEST(a_polled_record, that_is_not_yet_whole_is_looked_at_again_and_taken_when_it_is) {
-  RingPair pair{proven_by_crc()};
+  RingPair pair{proven_by_checksum()};
   ASSERT_EQ(pair.send_inline(5, 120), Out::Sent::posted);
   const std::size_t length = record_length(120);
   for (std::size_t byte = 4; byte < length; ++byte) {

@@ -25,8 +25,8 @@ struct TakenMessage {
 template <class Atomics>
 class ReceiveRing {
  public:
-  // slot: this rank's memory that the peer writes (layout.hpp). direction_seed: of the direction
-  // peer → us. first_message: the number that both ends of the direction start from.
+  // slot: this rank's memory that the peer writes (layout.hpp). seed: direction_seed of the
+  // direction peer → us. first_message: the number that both ends of the direction start from.
   ReceiveRing(transport::Connection& connection, const transport::Capabilities& capabilities,
               std::byte* slot, RingLayout layout, std::uint32_t seed,
               std::uint32_t first_message = 0) noexcept

@@ -14,9 +14,8 @@
 namespace qpmesh::transport::verbs {
 
 struct Placement {
-  std::uint32_t records = 0;  // watched
-  std::uint32_t partial =
-      0;  // whose first word was seen before the rest: the checksum's daily work
+  std::uint32_t records = 0;       // watched
+  std::uint32_t partial = 0;       // whose first word was seen before the rest: the checksum's work
   std::uint32_t out_of_order = 0;  // whose last word was seen before an earlier one
   std::uint32_t overtaken = 0;     // that were whole before the payload written ahead of them
   bool vouched_in_order = false;   // ibv_query_qp_data_in_order
