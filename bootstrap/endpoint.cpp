@@ -105,10 +105,9 @@ bool hides_behind_loopback(const HostPort& root, const Resolved& resolved) {
 }
 
 // Loopback is right for ranks of one host, and leads everybody else to themselves.
-std::string tcp_terms(const HostPort& root, const base::System& system) {
+std::string tcp_terms(const HostPort& root, bool leads_to_loopback) {
   std::string terms = "have the same QPMESH_ROOT, be of one job (QPMESH_JOB) and know its secret";
-  const Resolved resolved = resolve(root, system);
-  if (is_loopback(resolved) && !hides_behind_loopback(root, resolved)) {
+  if (leads_to_loopback) {
     terms += fmt::format("; ranks of several hosts do not meet at loopback, as {} is on host {}",
                          root.host, own_host_name());
   }
@@ -117,8 +116,7 @@ std::string tcp_terms(const HostPort& root, const base::System& system) {
 
 // Binds the root's address and nothing else; a wildcard only when the address is one, or is
 // loopback under a name that is another address to others.
-base::UniqueFd listen_at_root(const HostPort& root, const base::System& system) {
-  Resolved resolved = resolve(root, system);
+base::UniqueFd listen_at_root(const HostPort& root, Resolved resolved, const base::System& system) {
   if (resolved.addresses.empty())
     fail_init(ErrorCode::bad_config, 0, resolved.problem, "check QPMESH_ROOT", resolved.error);
   if (hides_behind_loopback(root, resolved)) {
@@ -221,14 +219,20 @@ Key key_from_secret(std::string_view secret) {
 
 Endpoint tcp_endpoint(const HostPort& root, std::string_view secret, std::string_view secret_source,
                       const base::System& system) {
+  const auto leads_to_loopback = std::make_shared<bool>(false);  // by the last look-up
+  const auto look_up = [=, &system] {
+    Resolved resolved = resolve(root, system);
+    *leads_to_loopback = is_loopback(resolved) && !hides_behind_loopback(root, resolved);
+    return resolved;
+  };
   return {.name = to_string(root),
           .secret_hint = fmt::format("this rank's secret comes from {}; every rank of a job needs "
                                      "the same one",
                                      secret_source),
-          .terms = [root, &system] { return tcp_terms(root, system); },
+          .terms = [=] { return tcp_terms(root, *leads_to_loopback); },
           .key = key_from_secret(secret),
-          .listen = [root, &system] { return listen_at_root(root, system); },
-          .resolve = [root, &system](bool) { return resolve(root, system); }};
+          .listen = [=, &system] { return listen_at_root(root, look_up(), system); },
+          .resolve = [=](bool) { return look_up(); }};
 }
 
 }  // namespace qpmesh::bootstrap

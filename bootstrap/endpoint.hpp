@@ -27,7 +27,7 @@ using ChooseSource = std::function<Address(const Address& target)>;
 struct Endpoint {
   std::string name;         // for people, as all texts here: "127.0.0.1:4000"
   std::string secret_hint;  // where this rank's secret comes from
-  // What ranks must have in common to meet here. Looks the place up once more: for errors alone.
+  // What ranks must have in common to meet here, by what the last listen or resolve found.
   std::function<std::string()> terms;
   Key key{};  // proofs are made with it
   // The root's listening socket. Throws Error{bad_config} when the address is taken or not ours.
