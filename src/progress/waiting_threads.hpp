@@ -20,6 +20,8 @@
 namespace qpmesh::progress {
 
 // One that waits, in its own frame. Others ask whether it is done, too: once it is, it stays so.
+// Only the coroutines that the progress thread waits for may go with another call meanwhile: it
+// wakes in vain then.
 struct WaitingThread {
   template <class Done>
   explicit WaitingThread(Done& ends) noexcept
