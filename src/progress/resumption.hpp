@@ -2,24 +2,37 @@
 // where they may call themselves: never inside the call that finds the end.
 #pragma once
 
-#include <atomic>
+#include <bit>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
+#include "base/atomics.hpp"
 #include "base/log.hpp"
 
 namespace qpmesh::progress {
 
-// One that waits. Who exchanges its address for nothing has it: to resume it, or to be rid of it.
-// What it finds when it goes on was written before in the turns of calls; release and acquire carry
-// what its own thread wrote before it stopped.
-struct Resumption {
-  std::atomic<void*> coroutine{nullptr};
-  std::shared_ptr<Resumption> next{};  // in a line
+// The address of a coroutine that waits, or nothing. Who exchanges it for nothing has the
+// coroutine: to resume it, or to be rid of it. Release and acquire carry what its own thread wrote
+// before it stopped.
+template <class Atomics>
+struct WaitingCoroutine {
+  std::uint64_t address = 0;
 
-  void wait(void* address) noexcept { coroutine.store(address, std::memory_order_release); }
-  bool waits() const noexcept { return coroutine.load(std::memory_order_relaxed) != nullptr; }
-  void* take() noexcept { return coroutine.exchange(nullptr, std::memory_order_acq_rel); }
+  void wait(void* coroutine) noexcept {
+    Atomics::store_release(&address, std::bit_cast<std::uintptr_t>(coroutine));
+  }
+  bool waits() const noexcept { return Atomics::load_relaxed(&address) != 0; }
+  void* take() noexcept {
+    std::uint64_t taken = Atomics::load_relaxed(&address);
+    while (taken != 0 && !Atomics::compare_exchange_acq_rel(&address, taken, std::uint64_t{0})) {}
+    return std::bit_cast<void*>(static_cast<std::uintptr_t>(taken));
+  }
+};
+
+// One that waits. What it finds when it goes on was written before in the turns of calls.
+struct Resumption : WaitingCoroutine<base::ProcessAtomics> {
+  std::shared_ptr<Resumption> next{};  // in a line
 };
 
 // Those whose operations have ended, the first one first. Nothing is allocated.
