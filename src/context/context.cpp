@@ -219,7 +219,11 @@ std::shared_ptr<Context> Context::make(ContextParts parts) {
 }
 
 progress::TaskOperation& Context::make_callback() {
-  std::erase_if(callbacks_, [](const progress::TaskOperation& task) { return task.done; });
+  // Twice as many as were left: a request costs a look or two, however many wait.
+  if (callbacks_.size() > callbacks_max_) {
+    std::erase_if(callbacks_, [](const progress::TaskOperation& task) { return task.done; });
+    callbacks_max_ = 2 * callbacks_.size();
+  }
   return callbacks_.emplace_back();
 }
 

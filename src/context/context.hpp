@@ -214,6 +214,7 @@ class Context final : public messaging::Listener, public progress::Pollable {
   std::vector<std::unique_ptr<collectives::NodeMemory>> left_nodes_;
   std::size_t next_left_node_ = 0;                // to be looked at
   std::list<progress::TaskOperation> callbacks_;  // of requests; those that were called, too
+  std::size_t callbacks_max_ = 0;                 // before those that were called are erased
   std::atomic<bool> in_use_{false};
   bool always_in_use_ = false;
   bool exits_in_turn_ = false;            // always_in_use_, or somebody goes on behind the call
