@@ -1,14 +1,19 @@
 #include "attribute.hpp"
 
 #include <algorithm>
+#include <condition_variable>
+#include <exception>
 #include <limits>
 #include <mutex>
+#include <optional>
+#include <thread>
 #include <vector>
 
 #include "communicator.hpp"
 #include "datatype.hpp"
 #include "entry.hpp"
 #include "error.hpp"
+#include "threads.hpp"
 
 namespace qpmesh::mpi {
 
@@ -79,7 +84,9 @@ int create_keyval(const char* function, Owner owner, Copy* copy, Erase* erase, i
 int free_keyval(const char* function, Owner owner, int* number) {
   return guarded(function, [&] {
     require(number != nullptr, MPI_ERR_ARG, "keyval is null");
-    keyval_of(*number, owner)->freed = true;
+    const Reference<Keyval> key = keyval_of(*number, owner);
+    const std::lock_guard lock{keyvals_mutex};
+    key->freed = true;
     *number = MPI_KEYVAL_INVALID;
   });
 }
@@ -112,37 +119,32 @@ int tag_max = std::numeric_limits<int>::max();
 int io_rank = MPI_ANY_SOURCE;  // every rank can read and write files
 int host_rank = MPI_PROC_NULL;
 int clocks_agree = 0;
-int universe_size = 0;
 int application = 0;
-int last_code = 0;
-
-struct Predefined {
-  int keyval;
-  int* value;
-};
-const Predefined predefined_attributes[] = {{MPI_TAG_UB, &tag_max},
-                                            {MPI_IO, &io_rank},
-                                            {MPI_HOST, &host_rank},
-                                            {MPI_WTIME_IS_GLOBAL, &clocks_agree},
-                                            {MPI_UNIVERSE_SIZE, &universe_size},
-                                            {MPI_APPNUM, &application},
-                                            {MPI_LASTUSEDCODE, &last_code}};
+int* universe_size() {
+  static int ranks = communicator_of(MPI_COMM_WORLD)->size;
+  return &ranks;
+}
 
 int* find_predefined(int keyval) {
-  const auto row = std::ranges::find(predefined_attributes, keyval, &Predefined::keyval);
-  if (row == std::end(predefined_attributes)) return nullptr;
-  if (keyval == MPI_LASTUSEDCODE) last_code = last_used_code();
-  if (keyval == MPI_UNIVERSE_SIZE) universe_size = communicator_of(MPI_COMM_WORLD)->size;
-  return row->value;
+  switch (keyval) {
+    case MPI_TAG_UB: return &tag_max;
+    case MPI_IO: return &io_rank;
+    case MPI_HOST: return &host_rank;
+    case MPI_WTIME_IS_GLOBAL: return &clocks_agree;
+    case MPI_UNIVERSE_SIZE: return universe_size();
+    case MPI_APPNUM: return &application;
+    case MPI_LASTUSEDCODE: return last_used_code();
+    default: return nullptr;
+  }
 }
 
 template <class Handle>
 void get(const Attributes<Handle>& attributes, int keyval, void* value, int* flag) {
   require(value != nullptr && flag != nullptr, MPI_ERR_ARG, "an address for a result is null");
-  void* const* const found = attributes.find(keyval);
-  if (found == nullptr) keyval_of(keyval, Kind<Handle>::owner);  // a key it must be
-  *flag = found != nullptr ? 1 : 0;
-  if (found != nullptr) *static_cast<void**>(value) = *found;
+  const std::optional<void*> found = attributes.find(keyval);
+  if (!found) keyval_of(keyval, Kind<Handle>::owner);  // a key it must be
+  *flag = found ? 1 : 0;
+  if (found) *static_cast<void**>(value) = *found;
 }
 
 int set_attribute(const char* function, MPI_Comm comm, int keyval, void* value) {
@@ -162,6 +164,9 @@ int delete_attribute(const char* function, MPI_Comm comm, int keyval) {
                          [&](Communicator& own) { own.attributes.remove(keyval, comm); });
 }
 
+// Of any object: told under its lock.
+std::condition_variable attribute_is_free;
+
 }  // namespace
 
 template <class Handle>
@@ -170,41 +175,82 @@ template <class Handle>
 Attributes<Handle>::~Attributes() = default;
 
 template <class Handle>
-typename std::vector<typename Attributes<Handle>::Entry>::iterator Attributes<Handle>::entry_of(
-    const Keyval& key) {
+typename Attributes<Handle>::Iterator Attributes<Handle>::entry_of(const Keyval& key) {
   return std::ranges::find_if(entries_, [&](const Entry& one) { return one.key.get() == &key; });
 }
 
 template <class Handle>
-void* const* Attributes<Handle>::find(int keyval) const noexcept {
+std::optional<void*> Attributes<Handle>::find(int keyval) const {
+  const auto lock = lock_objects();
   const auto entry =
       std::ranges::find_if(entries_, [&](const Entry& one) { return one.key->number == keyval; });
-  return entry == entries_.end() ? nullptr : &entry->value;
+  return entry == entries_.end() ? std::nullopt : std::optional{entry->value};
 }
 
-// The program's functions may change the list: the entry is looked for again behind each.
+template <class Handle>
+template <class Function>
+bool Attributes<Handle>::use(Lock& lock, const Keyval& key, Iterator& entry,
+                             const Function& function) {
+  const std::thread::id self = std::this_thread::get_id();
+  for (entry = entry_of(key);; entry = entry_of(key)) {
+    if (entry == entries_.end()) return false;
+    if (entry->uses == 0 || entry->user == self || !threads_at_once) break;
+    attribute_is_free.wait(lock);
+  }
+  entry->user = self;
+  ++entry->uses;
+  void* const value = entry->value;
+  lock = {};
+  std::exception_ptr thrown;
+  try {
+    function(value);
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  lock = lock_objects();
+  // The function may have changed the list. What was set under the key since is another attribute.
+  entry = entry_of(key);
+  if (entry != entries_.end() && (entry->uses == 0 || entry->user != self)) entry = entries_.end();
+  if (entry != entries_.end()) --entry->uses;
+  if (threads_at_once) attribute_is_free.notify_all();
+  if (thrown) std::rethrow_exception(thrown);
+  return true;
+}
 
 template <class Handle>
 void Attributes<Handle>::set(int keyval, void* value, Handle owner) {
   Reference<Keyval> key = keyval_of(keyval, Kind<Handle>::owner);
-  if (const auto old = entry_of(*key); old != entries_.end()) erase(*key, owner, old->value);
-  if (const auto here = entry_of(*key); here != entries_.end()) here->value = value;
-  else entries_.push_back({std::move(key), value});
+  auto lock = lock_objects();
+  Iterator old;
+  while (use(lock, *key, old, [&](void* old_value) { erase(*key, owner, old_value); })) {
+    if (old == entries_.end()) continue;
+    old->value = value;
+    return;
+  }
+  entries_.push_back({std::move(key), value});
 }
 
 template <class Handle>
 void Attributes<Handle>::remove(int keyval, Handle owner) {
   const Reference<Keyval> key = keyval_of(keyval, Kind<Handle>::owner);
-  if (const auto old = entry_of(*key); old != entries_.end()) erase(*key, owner, old->value);
-  if (const auto here = entry_of(*key); here != entries_.end()) entries_.erase(here);
+  auto lock = lock_objects();
+  Iterator old;
+  if (use(lock, *key, old, [&](void* value) { erase(*key, owner, value); }) &&
+      old != entries_.end())
+    entries_.erase(old);
 }
 
 template <class Handle>
-void Attributes<Handle>::copy_to(Attributes& copies, Handle owner) const {
-  for (std::size_t i = 0; i < entries_.size(); ++i) {
-    const Entry one = entries_[i];
-    void* copy = nullptr;
-    if (copied(*one.key, owner, one.value, copy)) copies.entries_.push_back({one.key, copy});
+void Attributes<Handle>::copy_to(Attributes& copies, Handle owner) {
+  auto lock = lock_objects();
+  std::vector<Reference<Keyval>> keys;
+  for (const Entry& one : entries_) keys.push_back(one.key);
+  for (const Reference<Keyval>& key : keys) {
+    Iterator entry;
+    use(lock, *key, entry, [&](void* value) {
+      void* copy = nullptr;
+      if (copied(*key, owner, value, copy)) copies.entries_.push_back({key, copy});
+    });
   }
 }
 

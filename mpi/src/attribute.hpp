@@ -1,6 +1,9 @@
 // Attributes: what a program hangs on communicators and datatypes, under keys of its own.
 #pragma once
 
+#include <mutex>
+#include <optional>
+#include <thread>
 #include <vector>
 
 #include "counted.hpp"
@@ -14,31 +17,43 @@ struct Keyval;
 
 // The attributes of one object, in the order in which they were set. Handle: MPI_Comm,
 // MPI_Datatype. Failures have the code of the program's function that failed.
+//
+// Threads may call at once, but for clear. While a function of the program's runs on an attribute,
+// other threads that want to run one on it, too, wait: each value is deleted once, and none is
+// copied that is being deleted. Nothing is locked meanwhile; the function may call what it likes.
 template <class Handle>
 class Attributes {
  public:
   Attributes();
   ~Attributes();
 
-  // The value, or null where none is set.
-  void* const* find(int keyval) const noexcept;
+  // The value, or nothing where none is set.
+  std::optional<void*> find(int keyval) const;
   // Failure{MPI_ERR_KEYVAL} where the key is not one for such objects. What was there is deleted.
   void set(int keyval, void* value, Handle owner);
   void remove(int keyval, Handle owner);
 
   // What the copy functions say that a new object gets of this one's. After a failure it has what
   // was copied until then.
-  void copy_to(Attributes& copies, Handle owner) const;
+  void copy_to(Attributes& copies, Handle owner);
   // By the delete functions, the last one first. An attribute whose function fails stays, with
-  // those before it.
+  // those before it. The object goes: no other thread uses it.
   void clear(Handle owner);
 
  private:
   struct Entry {
     Reference<Keyval> key;
     void* value;
+    std::thread::id user{};  // whose function runs on it,
+    int uses = 0;            // and in how many calls, each inside of the one before
   };
-  typename std::vector<Entry>::iterator entry_of(const Keyval& key);
+  using Iterator = typename std::vector<Entry>::iterator;
+  using Lock = std::unique_lock<std::mutex>;
+  Iterator entry_of(const Keyval& key);
+  // Waits until no other thread uses the attribute, and runs function(value) without the lock.
+  // True: it was there; entry is where it is now, or end() where the function has taken it away.
+  template <class Function>
+  bool use(Lock& lock, const Keyval& key, Iterator& entry, const Function& function);
 
   std::vector<Entry> entries_;
 };

@@ -85,7 +85,7 @@ void BsendBuffer::send(Communicator& communicator, const void* data, std::size_t
 void BsendBuffer::flush() {
   // Others may send through it meanwhile. Where there are no others the library waits, which has a
   // deadline, warns of a stall, and sleeps.
-  const bool others = environment.thread_level == MPI_THREAD_MULTIPLE;
+  const bool others = threads_at_once;
   while (!collect()) {
     if (others) std::this_thread::yield();
     else wait_for_first();

@@ -19,8 +19,6 @@ Communicator::Communicator(qpmesh_communicator* of)
 Communicator::Communicator(const Communicator& parent, std::nullptr_t) noexcept
     : mesh{nullptr}, rank{parent.rank}, size{parent.size} {}
 
-bool Communicator::threads_count_at_once_ = false;
-
 Communicator::~Communicator() {
   forget_buffer(*this);
   qpmesh_communicator_free(mesh);
@@ -50,7 +48,7 @@ Group& group_of(Communicator& communicator) {
 namespace {
 
 void inherit(Communicator& child, const Communicator& parent) {
-  child.errhandler = parent.errhandler;
+  child.errhandler.set(parent.errhandler.get());
 }
 
 // What a duplicate has beside its ranks. A copy function may fail: then there is none.
@@ -60,7 +58,7 @@ void copy_properties(Communicator& copy, Communicator& parent) {
     const std::lock_guard lock{group_mutex};
     copy.group = parent.group;
   }
-  copy.info = parent.info;
+  copy.info.set(parent.info.get());
   try {
     parent.attributes.copy_to(copy.attributes, parent.handle());
   } catch (const Failure&) {  // what was copied until then goes by its delete functions
@@ -82,13 +80,13 @@ Communicator* duplicate(Communicator& parent) {
 // Of the hints those that the standard has: promises, of which none is needed here.
 void set_info(Communicator& own, MPI_Info info) {
   const Info* const given = info_of(info);
-  auto copy = Reference<Info>::adopt(new Info);
+  auto promises = Reference<Info>::adopt(new Info);
   for (const char* const key : {"mpi_assert_no_any_tag", "mpi_assert_no_any_source",
                                 "mpi_assert_exact_length", "mpi_assert_allow_overtaking"}) {
-    const std::string* const value = given != nullptr ? given->find(key) : nullptr;
-    if (value != nullptr) copy->set(key, *value);
+    if (given == nullptr) break;
+    if (const auto value = given->find(key)) promises->set(key, *value);
   }
-  own.info = std::move(copy);
+  own.info.set(std::move(promises));
 }
 
 // A duplicate that is there as an object at once, and as a communicator when the request has ended.
@@ -127,9 +125,7 @@ bool is_by_host(int split_type, MPI_Info hints) {
   if (split_type != MPI_COMM_TYPE_HW_GUIDED && split_type != MPI_COMM_TYPE_RESOURCE_GUIDED)
     return false;
   const Info* const given = info_of(hints);
-  const std::string* const resource =
-      given != nullptr ? given->find("mpi_hw_resource_type") : nullptr;
-  return resource != nullptr && *resource == "mpi_shared_memory";
+  return given != nullptr && given->find("mpi_hw_resource_type") == "mpi_shared_memory";
 }
 
 // The ranks of this host that take part; null for one that does not. Collective, also for those.
@@ -262,7 +258,7 @@ QPMESH_MPI_ENTRY(Comm_split_type,
 
 QPMESH_MPI_ENTRY(Comm_free, (MPI_Comm * comm)) {
   return on_communicator("MPI_Comm_free", *comm, [&](Communicator& own) {
-    require(own.predefined == MPI_COMM_NULL, MPI_ERR_COMM, own.name, " cannot be freed");
+    require(own.predefined == MPI_COMM_NULL, MPI_ERR_COMM, own.name.get(), " cannot be freed");
     own.attributes.clear(*comm);
     *comm = MPI_COMM_NULL;
     collect_buffers();
@@ -283,22 +279,22 @@ QPMESH_MPI_ENTRY(Comm_set_info, (MPI_Comm comm, MPI_Info info)) {
 
 QPMESH_MPI_ENTRY(Comm_get_info, (MPI_Comm comm, MPI_Info* info)) {
   return on_communicator("MPI_Comm_get_info", comm, [&](const Communicator& own) {
-    auto* const copy = new Info;
-    if (own.info) copy->pairs = own.info->pairs;
-    *info = reinterpret_cast<MPI_Info>(copy);
+    const Reference<Info> hints = own.info.get();
+    *info = (hints ? new Info{hints->pairs()} : new Info)->handle();
   });
 }
 
 QPMESH_MPI_ENTRY(Comm_set_name, (MPI_Comm comm, const char* name)) {
   return on_communicator("MPI_Comm_set_name", comm, [&](Communicator& own) {
-    own.name.assign(name, ::strnlen(name, MPI_MAX_OBJECT_NAME - 1));
+    own.name.set({name, ::strnlen(name, MPI_MAX_OBJECT_NAME - 1)});
   });
 }
 
 QPMESH_MPI_ENTRY(Comm_get_name, (MPI_Comm comm, char* name, int* length)) {
   return on_communicator("MPI_Comm_get_name", comm, [&](const Communicator& own) {
-    std::memcpy(name, own.name.c_str(), own.name.size() + 1);
-    *length = static_cast<int>(own.name.size());
+    const std::string text = own.name.get();
+    std::memcpy(name, text.c_str(), text.size() + 1);
+    *length = static_cast<int>(text.size());
   });
 }
 

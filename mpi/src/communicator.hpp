@@ -14,6 +14,7 @@
 #include "info.hpp"
 #include "mpi.h"
 #include "qpmesh/qpmesh.h"
+#include "threads.hpp"
 #include "topology.hpp"
 
 namespace qpmesh::mpi {
@@ -21,18 +22,15 @@ namespace qpmesh::mpi {
 class BsendBuffer;
 
 struct Communicator : Counted {
-  // Threads count at once under MPI_THREAD_MULTIPLE. Otherwise one thread at a time is in MPI, and
-  // every operation, which counts its communicator, is spared two locked instructions.
-  static void set_thread_level(int provided) noexcept {
-    threads_count_at_once_ = provided == MPI_THREAD_MULTIPLE;
-  }
+  // Every operation counts its communicator: two locked instructions, where threads may count at
+  // once.
   void count_one_more() noexcept {
-    if (threads_count_at_once_) [[unlikely]]
+    if (threads_at_once) [[unlikely]]
       return Counted::count_one_more();
     references.store(references.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   bool count_one_less() noexcept {
-    if (threads_count_at_once_) [[unlikely]]
+    if (threads_at_once) [[unlikely]]
       return Counted::count_one_less();
     const int left = references.load(std::memory_order_relaxed) - 1;
     references.store(left, std::memory_order_relaxed);
@@ -54,15 +52,12 @@ struct Communicator : Counted {
   int size;
   MPI_Comm predefined = MPI_COMM_NULL;  // its handle where that is a number
   Reference<Group> group{};             // made when it is asked for: group_of(communicator)
-  Reference<Errhandler> errhandler{};
+  Changeable<Reference<Errhandler>> errhandler{};
   Attributes<MPI_Comm> attributes{};
   std::shared_ptr<const Topology> topology{};
-  Reference<Info> info{};
-  std::string name{};
+  Changeable<Reference<Info>> info{};
+  Changeable<std::string> name{};
   std::shared_ptr<BsendBuffer> buffer{};  // MPI_Comm_attach_buffer
-
- private:
-  static bool threads_count_at_once_;
 };
 
 // MPI_COMM_WORLD and MPI_COMM_SELF by number: null before MPI_Init and after MPI_Finalize.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -15,6 +16,7 @@
 #include "layout.hpp"
 #include "mpi.h"
 #include "qpmesh/qpmesh.h"
+#include "threads.hpp"
 
 namespace qpmesh::mpi {
 
@@ -73,13 +75,13 @@ struct Datatype : Counted {
   int alignment = 1;     // of its values, for structs
   MPI_Count basics = 0;  // how many values
   bool one_run = false;  // its bytes lie in one piece, in their order
-  bool committed = false;
+  std::atomic<bool> committed = false;          // threads may commit one at once
   const Basic* basic = nullptr;                 // of a predefined type that is one value
   MPI_Datatype predefined = MPI_DATATYPE_NULL;  // its handle where that is a number
   std::shared_ptr<const Layout> layout{};
   std::vector<Part> parts{};
   Recipe recipe{};
-  std::string name{};
+  Changeable<std::string> name{};
   Attributes<MPI_Datatype> attributes{};
 
   MPI_Aint extent() const noexcept { return bounds.upper - bounds.lower; }
@@ -129,7 +131,7 @@ Datatype& given_type(MPI_Datatype handle);
 [[noreturn]] void fail_uncommitted(MPI_Datatype handle);
 inline Datatype& committed_type(MPI_Datatype handle) {
   Datatype* const type = datatype_of(handle);
-  if (type == nullptr || !type->committed) [[unlikely]]
+  if (type == nullptr || !type->committed.load(std::memory_order_relaxed)) [[unlikely]]
     fail_uncommitted(handle);
   return *type;
 }

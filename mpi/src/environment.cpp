@@ -24,6 +24,8 @@
 namespace qpmesh::mpi {
 
 Environment environment;
+bool threads_at_once = false;
+std::mutex object_mutex;
 Communicator* predefined_communicators[3] = {};
 
 namespace {
@@ -48,8 +50,8 @@ std::vector<const char*> options_of(int thread_level) {
 Communicator* predefined(MPI_Comm handle, qpmesh_communicator* mesh, const char* name) {
   auto* const own = new Communicator{mesh};
   own->predefined = handle;
-  own->errhandler = default_errhandler();
-  own->name = name;
+  own->errhandler.set(default_errhandler());
+  own->name.set(name);
   predefined_communicators[number_of(handle) - communicators_first] = own;
   return own;
 }
@@ -68,7 +70,7 @@ void init(int required, int* provided) {
   predefined(MPI_COMM_SELF, self, "MPI_COMM_SELF");
   main_thread = std::this_thread::get_id();
   environment.thread_level = required;
-  Communicator::set_thread_level(required);
+  threads_at_once = required == MPI_THREAD_MULTIPLE;
   environment.phase = Phase::running;
   if (provided != nullptr) *provided = required;
 }
@@ -206,17 +208,16 @@ QPMESH_MPI_ENTRY(Abi_get_version, (int* major, int* minor)) {
 
 QPMESH_MPI_ENTRY(Abi_get_info, (MPI_Info * info)) {
   return guarded("MPI_Abi_get_info", [&] {
-    auto own = std::make_unique<Info>();
-    own->set("mpi_aint_size", std::to_string(sizeof(MPI_Aint)));
-    own->set("mpi_count_size", std::to_string(sizeof(MPI_Count)));
-    own->set("mpi_offset_size", std::to_string(sizeof(MPI_Offset)));
-    *info = reinterpret_cast<MPI_Info>(own.release());
+    *info = (new Info{{{"mpi_aint_size", std::to_string(sizeof(MPI_Aint))},
+                       {"mpi_count_size", std::to_string(sizeof(MPI_Count))},
+                       {"mpi_offset_size", std::to_string(sizeof(MPI_Offset))}}})
+                ->handle();
   });
 }
 
 // Nothing of the hardware is told.
 QPMESH_MPI_ENTRY(Get_hw_resource_info, (MPI_Info * info)) {
-  return guarded("MPI_Get_hw_resource_info", [&] { *info = reinterpret_cast<MPI_Info>(new Info); });
+  return guarded("MPI_Get_hw_resource_info", [&] { *info = (new Info)->handle(); });
 }
 
 QPMESH_MPI_ENTRY(Get_library_version, (char* version, int* length)) {

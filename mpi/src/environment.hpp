@@ -1,6 +1,8 @@
 // The process: whether MPI has begun, and what it has then.
 #pragma once
 
+#include <atomic>
+
 #include "communicator.hpp"
 #include "mpi.h"
 
@@ -9,7 +11,7 @@ namespace qpmesh::mpi {
 enum class Phase { before_init, running, after_finalize };
 
 struct Environment {
-  Phase phase = Phase::before_init;
+  std::atomic<Phase> phase = Phase::before_init;  // any thread may ask at any time
   int thread_level = MPI_THREAD_SINGLE;
 };
 extern Environment environment;

@@ -173,8 +173,9 @@ std::string described(const Communicator* where, const char* function, const Fai
   std::ostringstream text;
   text << function;
   if (where != nullptr) {
-    text << " on " << (where->name.empty() ? "a communicator" : where->name) << ", rank "
-         << where->rank << " of " << where->size;
+    const std::string name = where->name.get();
+    text << " on " << (name.empty() ? "a communicator" : name) << ", rank " << where->rank << " of "
+         << where->size;
   }
   const std::string name = name_of(failure.code);
   text << ": " << (failure.text.empty() ? name : name.substr(0, name.find(':')));
@@ -203,18 +204,19 @@ bool is_default(const Reference<Errhandler>& handler) {
 // handler that the program has set counts.
 Communicator* responsible(Communicator* where) {
   Communicator* const self = communicator_of(MPI_COMM_SELF);
-  if (where != nullptr || self == nullptr || !is_default(self->errhandler))
+  if (where != nullptr || self == nullptr || !is_default(self->errhandler.get()))
     return where != nullptr ? where : self;
   return communicator_of(MPI_COMM_WORLD);
 }
 
-Errhandler& handler_of(const Communicator* own) {
-  return own != nullptr && own->errhandler ? *own->errhandler : predefined_handlers[0];
+Reference<Errhandler> handler_of(const Communicator* own) {
+  auto handler = own != nullptr ? own->errhandler.get() : Reference<Errhandler>{};
+  return handler ? handler : default_errhandler();
 }
 
 // Runs the handler of a communicator, null before MPI_Init: returns the code where that returns.
 int handle(Communicator* own, int code, const std::string& text) {
-  const Reference handler{&handler_of(own)};  // its function may free it
+  const Reference<Errhandler> handler = handler_of(own);  // its function may free it
   if (handler->action == Errhandler::Action::abort) abort_job(code, ("qpmesh: " + text).c_str());
   if (handler->action == Errhandler::Action::call) {
     MPI_Comm comm = own->handle();
@@ -275,10 +277,7 @@ int report(Communicator* where, const char* function, const std::exception_ptr& 
   return report(where, function, failure);
 }
 
-int last_used_code() noexcept {
-  const std::lock_guard lock{added_mutex};
-  return last_code;
-}
+int* last_used_code() noexcept { return &last_code; }
 
 Errhandler* errhandler_of(MPI_Errhandler handle) noexcept {
   if (!is_predefined(handle)) return reinterpret_cast<Errhandler*>(handle);
@@ -369,15 +368,15 @@ QPMESH_MPI_ENTRY(Errhandler_free, (MPI_Errhandler * errhandler)) {
 }
 QPMESH_MPI_ENTRY(Comm_set_errhandler, (MPI_Comm comm, MPI_Errhandler errhandler)) {
   return on_communicator("MPI_Comm_set_errhandler", comm, [&](Communicator& own) {
-    own.errhandler = Reference{&given_errhandler(errhandler)};
+    own.errhandler.set(Reference{&given_errhandler(errhandler)});
   });
 }
 QPMESH_MPI_ENTRY(Comm_get_errhandler, (MPI_Comm comm, MPI_Errhandler* errhandler)) {
   return on_communicator("MPI_Comm_get_errhandler", comm, [&](Communicator& own) {
     require(errhandler != nullptr, MPI_ERR_ARG, "errhandler is null");
-    Errhandler& handler = handler_of(&own);
-    if (handler.predefined == MPI_ERRHANDLER_NULL) retain(&handler);
-    *errhandler = handler.handle();
+    Reference<Errhandler> handler = handler_of(&own);
+    *errhandler = handler->handle();
+    if (handler->predefined == MPI_ERRHANDLER_NULL) handler.release();  // to the program
   });
 }
 QPMESH_MPI_ENTRY(Comm_call_errhandler, (MPI_Comm comm, int errorcode)) {

@@ -82,8 +82,8 @@ int guarded(const char* function, Body&& body) {
   return guarded(function, nullptr, std::forward<Body>(body));
 }
 
-// The highest code that there is: MPI_LASTUSEDCODE.
-int last_used_code() noexcept;
+// Where the highest code lies that there is, for the program to read: MPI_LASTUSEDCODE.
+int* last_used_code() noexcept;
 
 // ---- error handlers ----
 

@@ -45,6 +45,8 @@ class NumberOf {
   std::vector<Handle> handles_;
 };
 
+// Of what follows: it may be asked for before MPI_Init, by several threads.
+std::mutex fortran_mutex;
 Reference<Info> fortran_info;
 
 // .TRUE. and .FALSE. of a LOGICAL of so many bytes.
@@ -87,20 +89,17 @@ QPMESH_MPI_NUMBERED(Win, MPI_Win)
 
 QPMESH_MPI_ENTRY(Abi_set_fortran_info, (MPI_Info info)) {
   return guarded("MPI_Abi_set_fortran_info", [&] {
+    const std::lock_guard lock{fortran_mutex};
     require(!fortran_info, MPI_ERR_ABI, "it has been set");
-    Info& own = require_object(info_of(info), MPI_ERR_INFO, "the info is MPI_INFO_NULL");
-    fortran_info = Reference<Info>::adopt(new Info);
-    fortran_info->pairs = own.pairs;
+    const Info& own = require_object(info_of(info), MPI_ERR_INFO, "the info is MPI_INFO_NULL");
+    fortran_info = Reference<Info>::adopt(new Info{own.pairs()});
   });
 }
 
 QPMESH_MPI_ENTRY(Abi_get_fortran_info, (MPI_Info * info)) {
   return guarded("MPI_Abi_get_fortran_info", [&] {
-    *info = MPI_INFO_NULL;
-    if (!fortran_info) return;
-    auto* const copy = new Info;
-    copy->pairs = fortran_info->pairs;
-    *info = reinterpret_cast<MPI_Info>(copy);
+    const std::lock_guard lock{fortran_mutex};
+    *info = fortran_info ? (new Info{fortran_info->pairs()})->handle() : MPI_INFO_NULL;
   });
 }
 
@@ -108,6 +107,7 @@ QPMESH_MPI_ENTRY(Abi_set_fortran_booleans,
                  (int logical_size, void* logical_true, void* logical_false)) {
   return guarded("MPI_Abi_set_fortran_booleans", [&] {
     check_logical(logical_size);
+    const std::lock_guard lock{fortran_mutex};
     Booleans& own = fortran_booleans[logical_size];
     require(!own.is_set, MPI_ERR_ABI, "they have been set");
     std::memcpy(own.yes.data(), logical_true, static_cast<std::size_t>(logical_size));
@@ -120,6 +120,7 @@ QPMESH_MPI_ENTRY(Abi_get_fortran_booleans,
                  (int logical_size, void* logical_true, void* logical_false, int* is_set)) {
   return guarded("MPI_Abi_get_fortran_booleans", [&] {
     check_logical(logical_size);
+    const std::lock_guard lock{fortran_mutex};
     const Booleans& own = fortran_booleans[logical_size];
     *is_set = own.is_set;
     if (!own.is_set) return;

@@ -53,11 +53,7 @@ const Level levels[] = {{MPI_THREAD_SINGLE, "MPI_THREAD_SINGLE"},
 
 // MPI_INFO_ENV: that, and the job's size and threads from MPI_Init on.
 Info& environment_info() {
-  static Info* const info = [] {
-    auto* const made = new Info;
-    made->pairs = start_info().pairs;
-    return made;
-  }();
+  static Info* const info = new Info{start_info().pairs()};
   if (const Communicator* const world = communicator_of(MPI_COMM_WORLD)) {
     info->set("maxprocs", std::to_string(world->size));
     info->set("thread_level",
@@ -96,23 +92,31 @@ void store(std::string_view text, char* target, std::size_t length_max) {
   target[length] = '\0';
 }
 
-MPI_Info copy_of(const Info& info) {
-  auto copy = Reference<Info>::adopt(new Info);
-  copy->pairs = info.pairs;
-  return copy.release()->handle();
-}
+MPI_Info copy_of(const Info& info) { return (new Info{info.pairs()})->handle(); }
 
 }  // namespace
 
-const std::string* Info::find(std::string_view key) const noexcept {
-  const auto pair = std::ranges::find_if(pairs, [&](const auto& one) { return one.first == key; });
-  return pair == pairs.end() ? nullptr : &pair->second;
+Info::Pairs Info::pairs() const {
+  const std::lock_guard lock{mutex_};
+  return pairs_;
+}
+
+std::optional<std::string> Info::find(std::string_view key) const {
+  const std::lock_guard lock{mutex_};
+  const auto pair = std::ranges::find(pairs_, key, &Pairs::value_type::first);
+  return pair == pairs_.end() ? std::nullopt : std::optional{pair->second};
 }
 
 void Info::set(std::string_view key, std::string_view value) {
-  const auto pair = std::ranges::find_if(pairs, [&](const auto& one) { return one.first == key; });
-  if (pair != pairs.end()) pair->second = value;
-  else pairs.emplace_back(key, value);
+  const std::lock_guard lock{mutex_};
+  const auto pair = std::ranges::find(pairs_, key, &Pairs::value_type::first);
+  if (pair != pairs_.end()) pair->second = value;
+  else pairs_.emplace_back(key, value);
+}
+
+bool Info::erase(std::string_view key) {
+  const std::lock_guard lock{mutex_};
+  return std::erase_if(pairs_, [&](const auto& pair) { return pair.first == key; }) > 0;
 }
 
 Info* info_of(MPI_Info handle) noexcept {
@@ -163,9 +167,7 @@ QPMESH_MPI_ENTRY(Info_delete, (MPI_Info info, const char* key)) {
   return guarded("MPI_Info_delete", [&] {
     Info& own = own_info(info);
     check_key(key);
-    const auto erased =
-        std::erase_if(own.pairs, [&](const auto& pair) { return pair.first == key; });
-    require(erased > 0, MPI_ERR_INFO_NOKEY, "there is no key ", key);
+    require(own.erase(key), MPI_ERR_INFO_NOKEY, "there is no key ", key);
   });
 }
 QPMESH_MPI_ENTRY(Info_get,
@@ -174,9 +176,9 @@ QPMESH_MPI_ENTRY(Info_get,
     check_results(value, flag);
     check_key(key);
     require(value_length >= 0, MPI_ERR_ARG, "valuelen is ", value_length);
-    const std::string* const found = given_info(info).find(key);
-    *flag = found != nullptr ? 1 : 0;
-    if (found != nullptr) store(*found, value, static_cast<std::size_t>(value_length));
+    const auto found = given_info(info).find(key);
+    *flag = found ? 1 : 0;
+    if (found) store(*found, value, static_cast<std::size_t>(value_length));
   });
 }
 QPMESH_MPI_ENTRY(Info_get_valuelen,
@@ -184,9 +186,9 @@ QPMESH_MPI_ENTRY(Info_get_valuelen,
   return guarded("MPI_Info_get_valuelen", [&] {
     check_results(value_length, flag);
     check_key(key);
-    const std::string* const found = given_info(info).find(key);
-    *flag = found != nullptr ? 1 : 0;
-    if (found != nullptr) *value_length = static_cast<int>(found->size());
+    const auto found = given_info(info).find(key);
+    *flag = found ? 1 : 0;
+    if (found) *value_length = static_cast<int>(found->size());
   });
 }
 // *length: the room at value, with the end; then what the value needs.
@@ -195,9 +197,9 @@ QPMESH_MPI_ENTRY(Info_get_string,
   return guarded("MPI_Info_get_string", [&] {
     check_results(length, flag);
     check_key(key);
-    const std::string* const found = given_info(info).find(key);
-    *flag = found != nullptr ? 1 : 0;
-    if (found == nullptr) return;
+    const auto found = given_info(info).find(key);
+    *flag = found ? 1 : 0;
+    if (!found) return;
     if (*length > 0) {
       check_results(value);
       store(*found, value, static_cast<std::size_t>(*length) - 1);
@@ -208,16 +210,15 @@ QPMESH_MPI_ENTRY(Info_get_string,
 QPMESH_MPI_ENTRY(Info_get_nkeys, (MPI_Info info, int* count)) {
   return guarded("MPI_Info_get_nkeys", [&] {
     check_results(count);
-    *count = static_cast<int>(given_info(info).pairs.size());
+    *count = static_cast<int>(given_info(info).pairs().size());
   });
 }
 QPMESH_MPI_ENTRY(Info_get_nthkey, (MPI_Info info, int n, char* key)) {
   return guarded("MPI_Info_get_nthkey", [&] {
     check_results(key);
-    const Info& own = given_info(info);
+    const Info::Pairs pairs = given_info(info).pairs();
     const auto index = static_cast<std::size_t>(n);
-    require(n >= 0 && index < own.pairs.size(), MPI_ERR_INFO_NOKEY, "key ", n, " of ",
-            own.pairs.size());
-    store(own.pairs[index].first, key, MPI_MAX_INFO_KEY - 1);
+    require(n >= 0 && index < pairs.size(), MPI_ERR_INFO_NOKEY, "key ", n, " of ", pairs.size());
+    store(pairs[index].first, key, MPI_MAX_INFO_KEY - 1);
   });
 }

@@ -1,6 +1,8 @@
 // Hints: pairs of texts, in the order in which their keys came.
 #pragma once
 
+#include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,13 +13,25 @@
 
 namespace qpmesh::mpi {
 
-struct Info : Counted {
-  std::vector<std::pair<std::string, std::string>> pairs{};
+// Threads may use one at once, before MPI_Init and after MPI_Finalize too (MPI 5.0, 11.4.1).
+class Info : public Counted {
+ public:
+  using Pairs = std::vector<std::pair<std::string, std::string>>;
 
-  const std::string* find(std::string_view key) const noexcept;
+  Info() = default;
+  explicit Info(Pairs pairs) : pairs_{std::move(pairs)} {}
+
+  Pairs pairs() const;
+  std::optional<std::string> find(std::string_view key) const;
   void set(std::string_view key, std::string_view value);
+  // Was it there?
+  bool erase(std::string_view key);
 
   MPI_Info handle() noexcept { return reinterpret_cast<MPI_Info>(this); }
+
+ private:
+  mutable std::mutex mutex_;
+  Pairs pairs_{};
 };
 // Null for MPI_INFO_NULL. MPI_INFO_ENV is how the program was started.
 Info* info_of(MPI_Info handle) noexcept;

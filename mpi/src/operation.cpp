@@ -193,8 +193,8 @@ Reduction::Reduction(MPI_Op op, MPI_Datatype of)
     function = function_on_pairs(predefined.predefined, op);
   }
   if (reduction != QPMESH_USER || function != nullptr) return;
-  fail(MPI_ERR_OP, row.name, " is not for ",
-       datatype->name.empty() ? "a type that the program made" : datatype->name);
+  const std::string name = datatype->name.get();
+  fail(MPI_ERR_OP, row.name, " is not for ", name.empty() ? "a type that the program made" : name);
 }
 
 }  // namespace qpmesh::mpi

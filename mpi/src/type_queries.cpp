@@ -40,7 +40,7 @@ int bounds_of(const char* function, MPI_Datatype type, Bounds Datatype::*which, 
 Datatype& own_type(MPI_Datatype handle) {
   Datatype& type = given_type(handle);
   if (type.predefined != MPI_DATATYPE_NULL || type.recipe.combiner == MPI_COMBINER_NAMED)
-    fail(MPI_ERR_TYPE, type.name, " is predefined: it stays");
+    fail(MPI_ERR_TYPE, type.name.get(), " is predefined: it stays");
   if (is_chosen(type))
     fail(MPI_ERR_TYPE, "a type of MPI_Type_create_f90_… counts as predefined: it stays");
   return type;
@@ -71,7 +71,7 @@ struct Contents {
 int contents_of(const char* function, MPI_Datatype handle, const Contents& to) {
   return guarded(function, [&] {
     const Datatype& type = given_type(handle);
-    require(!is_named(type), MPI_ERR_TYPE, type.name, " is predefined: it has no contents");
+    require(!is_named(type), MPI_ERR_TYPE, type.name.get(), " is predefined: it has no contents");
     const Recipe& recipe = type.recipe;
     copy_list(recipe.numbers, to.numbers_max, to.numbers, "array_of_integers");
     copy_list(recipe.addresses, to.addresses_max, to.addresses, "array_of_addresses");
@@ -162,8 +162,8 @@ using namespace qpmesh::mpi;
 QPMESH_MPI_ENTRY(Type_commit, (MPI_Datatype * datatype)) {
   return guarded("MPI_Type_commit", [&] {
     require(datatype != nullptr, MPI_ERR_ARG, "datatype is null");
-    Datatype& type = given_type(*datatype);
-    if (!type.committed) type.committed = true;
+    std::atomic<bool>& committed = given_type(*datatype).committed;
+    if (!committed) committed = true;
   });
 }
 
@@ -185,7 +185,7 @@ QPMESH_MPI_ENTRY(Type_dup, (MPI_Datatype datatype, MPI_Datatype* newtype)) {
     Reference of{&old};
     Reference<Datatype> copy =
         make_type({Part{.of = of}}, {.combiner = MPI_COMBINER_DUP, .types = {of}});
-    copy->committed = old.committed;
+    copy->committed = old.committed.load();
     try {
       old.attributes.copy_to(copy->attributes, datatype);
     } catch (const Failure&) {  // what was copied until then goes by its delete functions
@@ -199,14 +199,14 @@ QPMESH_MPI_ENTRY(Type_dup, (MPI_Datatype datatype, MPI_Datatype* newtype)) {
 QPMESH_MPI_ENTRY(Type_set_name, (MPI_Datatype datatype, const char* name)) {
   return guarded("MPI_Type_set_name", [&] {
     require(name != nullptr, MPI_ERR_ARG, "type_name is null");
-    given_type(datatype).name.assign(name, strnlen(name, MPI_MAX_OBJECT_NAME - 1));
+    given_type(datatype).name.set({name, strnlen(name, MPI_MAX_OBJECT_NAME - 1)});
   });
 }
 QPMESH_MPI_ENTRY(Type_get_name, (MPI_Datatype datatype, char* name, int* length)) {
   return guarded("MPI_Type_get_name", [&] {
     require(name != nullptr && length != nullptr, MPI_ERR_ARG, "an address for a result is null");
     const std::string own =
-        datatype == MPI_DATATYPE_NULL ? "MPI_DATATYPE_NULL" : given_type(datatype).name;
+        datatype == MPI_DATATYPE_NULL ? "MPI_DATATYPE_NULL" : given_type(datatype).name.get();
     std::memcpy(name, own.c_str(), own.size() + 1);
     *length = static_cast<int>(own.size());
   });

@@ -80,13 +80,17 @@ static inline void ran_out_of_time(int signal_number) {
 }
 
 // A run that hangs ends.
-static inline void begin(int* argc, char*** argv) {
+static inline void begin_at(int thread_level, int* argc, char*** argv) {
   signal(SIGALRM, ran_out_of_time);
   alarm(RUN_SECONDS_MAX);
-  MPI_Init(argc, argv);
+  int provided = MPI_THREAD_SINGLE;
+  if (thread_level == MPI_THREAD_SINGLE) MPI_Init(argc, argv);
+  else MPI_Init_thread(argc, argv, thread_level, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
+  SAYS("there are threads as they were asked for", provided == thread_level);
 }
+static inline void begin(int* argc, char*** argv) { begin_at(MPI_THREAD_SINGLE, argc, argv); }
 
 typedef struct Scenario {
   const char* name;
