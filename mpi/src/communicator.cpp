@@ -67,10 +67,6 @@ void copy_properties(Communicator& copy, Communicator& parent) {
   }
 }
 
-void store(MPI_Comm* newcomm, Communicator* made) {
-  *newcomm = made == nullptr ? MPI_COMM_NULL : made->handle();
-}
-
 Communicator* duplicate(Communicator& parent) {
   auto copy = Reference<Communicator>::adopt(duplicate_ranks(parent));
   copy_properties(*copy, parent);
@@ -90,15 +86,16 @@ void set_info(Communicator& own, MPI_Info info) {
 }
 
 // A duplicate that is there as an object at once, and as a communicator when the request has ended.
-MPI_Request duplicate_async(Communicator& parent, const MPI_Info* info, MPI_Comm* newcomm) {
+Communicator* duplicate_async(Communicator& parent, const MPI_Info* info, MPI_Request* handle) {
+  require(handle != nullptr, MPI_ERR_ARG, "request is null");
   auto copy = Reference<Communicator>::adopt(new Communicator{parent, nullptr});
   inherit(*copy, parent);
   copy_properties(*copy, parent);
   if (info != nullptr) set_info(*copy, *info);
   auto request = std::make_unique<Request>(&parent, Request::Kind::collective);
   check(qpmesh_duplicate_async(parent.mesh, nullptr, &copy->mesh, &request->operation));
-  store(newcomm, copy.release());
-  return request.release()->handle();
+  *handle = request.release()->handle();
+  return copy.release();
 }
 
 Communicator* create(Communicator& parent, const Group& group, int tag) {
@@ -140,6 +137,22 @@ Communicator* split_host(Communicator& parent, bool takes_part, int key) {
   return split_ranks(*own, takes_part ? 0 : MPI_UNDEFINED, key);
 }
 
+template <class... Results>
+void check_results(const Results*... results) {
+  require((... && (results != nullptr)), MPI_ERR_ARG, "an address for a result is null");
+}
+
+// A call that makes a communicator: body(communicator) gives it, or null. Where that fails there
+// is none.
+template <class Body>
+int make_communicator(const char* function, MPI_Comm comm, MPI_Comm* newcomm, const Body& body) {
+  return on_communicator(function, comm, [&](Communicator& own) {
+    check_results(newcomm);
+    *newcomm = MPI_COMM_NULL;
+    if (Communicator* const made = body(own)) *newcomm = made->handle();
+  });
+}
+
 }  // namespace
 
 Communicator* adopt(qpmesh_communicator* mesh, const Communicator& parent) {
@@ -169,13 +182,15 @@ using namespace qpmesh::mpi;
 
 QPMESH_MPI_ENTRY(Comm_rank, (MPI_Comm comm, int* rank)) {
   return on_communicator("MPI_Comm_rank", comm, [&](const Communicator& own) {
-    require_object(rank, MPI_ERR_ARG, "the address of the rank is null") = own.rank;
+    check_results(rank);
+    *rank = own.rank;
   });
 }
 
 QPMESH_MPI_ENTRY(Comm_size, (MPI_Comm comm, int* size)) {
   return on_communicator("MPI_Comm_size", comm, [&](const Communicator& own) {
-    require_object(size, MPI_ERR_ARG, "the address of the size is null") = own.size;
+    check_results(size);
+    *size = own.size;
   });
 }
 
@@ -183,6 +198,7 @@ QPMESH_MPI_ENTRY(Comm_compare, (MPI_Comm comm, MPI_Comm other, int* result)) {
   return on_communicator("MPI_Comm_compare", comm, [&](Communicator& own) {
     Communicator* const others = communicator_of(other);
     if (others == nullptr) fail_without_communicator(other);
+    check_results(result);
     if (others == &own) {
       *result = MPI_IDENT;
       return;
@@ -193,64 +209,56 @@ QPMESH_MPI_ENTRY(Comm_compare, (MPI_Comm comm, MPI_Comm other, int* result)) {
 }
 
 QPMESH_MPI_ENTRY(Comm_dup, (MPI_Comm comm, MPI_Comm* newcomm)) {
-  *newcomm = MPI_COMM_NULL;  // stays where an attribute is not copied
-  return on_communicator("MPI_Comm_dup", comm,
-                         [&](Communicator& own) { store(newcomm, duplicate(own)); });
+  return make_communicator("MPI_Comm_dup", comm, newcomm, duplicate);
 }
 
 QPMESH_MPI_ENTRY(Comm_dup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm)) {
-  *newcomm = MPI_COMM_NULL;  // stays where an attribute is not copied
-  return on_communicator("MPI_Comm_dup_with_info", comm, [&](Communicator& own) {
+  return make_communicator("MPI_Comm_dup_with_info", comm, newcomm, [&](Communicator& own) {
     auto copy = Reference<Communicator>::adopt(duplicate(own));
     set_info(*copy, info);
-    store(newcomm, copy.release());
+    return copy.release();
   });
 }
 
 QPMESH_MPI_ENTRY(Comm_idup, (MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request)) {
-  *newcomm = MPI_COMM_NULL;  // stays where an attribute is not copied
-  return on_communicator("MPI_Comm_idup", comm, [&](Communicator& own) {
-    *request = duplicate_async(own, nullptr, newcomm);
+  return make_communicator("MPI_Comm_idup", comm, newcomm, [&](Communicator& own) {
+    return duplicate_async(own, nullptr, request);
   });
 }
 
 QPMESH_MPI_ENTRY(Comm_idup_with_info,
                  (MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm, MPI_Request* request)) {
-  *newcomm = MPI_COMM_NULL;  // stays where an attribute is not copied
-  return on_communicator("MPI_Comm_idup_with_info", comm, [&](Communicator& own) {
-    *request = duplicate_async(own, &info, newcomm);
-  });
+  return make_communicator("MPI_Comm_idup_with_info", comm, newcomm,
+                           [&](Communicator& own) { return duplicate_async(own, &info, request); });
 }
 
 QPMESH_MPI_ENTRY(Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm* newcomm)) {
-  return on_communicator("MPI_Comm_create", comm, [&](Communicator& own) {
-    store(newcomm, create(own, given_group(group), 0));
-  });
+  return make_communicator("MPI_Comm_create", comm, newcomm,
+                           [&](Communicator& own) { return create(own, given_group(group), 0); });
 }
 
 QPMESH_MPI_ENTRY(Comm_create_group, (MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* newcomm)) {
-  return on_communicator("MPI_Comm_create_group", comm, [&](Communicator& own) {
+  return make_communicator("MPI_Comm_create_group", comm, newcomm, [&](Communicator& own) {
     require(tag >= 0, MPI_ERR_TAG, "tag ", tag, " is negative");
-    store(newcomm, create(own, given_group(group), tag));
+    return create(own, given_group(group), tag);
   });
 }
 
 QPMESH_MPI_ENTRY(Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm* newcomm)) {
-  return on_communicator("MPI_Comm_split", comm,
-                         [&](Communicator& own) { store(newcomm, split_ranks(own, color, key)); });
+  return make_communicator("MPI_Comm_split", comm, newcomm,
+                           [&](Communicator& own) { return split_ranks(own, color, key); });
 }
 
 QPMESH_MPI_ENTRY(Comm_split_type,
                  (MPI_Comm comm, int split_type, int key, MPI_Info info, MPI_Comm* newcomm)) {
-  return on_communicator("MPI_Comm_split_type", comm, [&](Communicator& own) {
+  return make_communicator("MPI_Comm_split_type", comm, newcomm, [&](Communicator& own) {
     switch (split_type) {
       case MPI_COMM_TYPE_SHARED:
       case MPI_COMM_TYPE_HW_UNGUIDED:
       case MPI_COMM_TYPE_HW_GUIDED:
       case MPI_COMM_TYPE_RESOURCE_GUIDED:
       case MPI_UNDEFINED:  // beside any of the others: all make the same calls
-        store(newcomm, split_host(own, is_by_host(split_type, info), key));
-        return;
+        return split_host(own, is_by_host(split_type, info), key);
       default: fail(MPI_ERR_ARG, "a split of type ", split_type);
     }
   });
@@ -280,18 +288,21 @@ QPMESH_MPI_ENTRY(Comm_set_info, (MPI_Comm comm, MPI_Info info)) {
 QPMESH_MPI_ENTRY(Comm_get_info, (MPI_Comm comm, MPI_Info* info)) {
   return on_communicator("MPI_Comm_get_info", comm, [&](const Communicator& own) {
     const Reference<Info> hints = own.info.get();
+    check_results(info);
     *info = (hints ? new Info{hints->pairs()} : new Info)->handle();
   });
 }
 
 QPMESH_MPI_ENTRY(Comm_set_name, (MPI_Comm comm, const char* name)) {
   return on_communicator("MPI_Comm_set_name", comm, [&](Communicator& own) {
+    require(name != nullptr, MPI_ERR_ARG, "comm_name is null");
     own.name.set({name, ::strnlen(name, MPI_MAX_OBJECT_NAME - 1)});
   });
 }
 
 QPMESH_MPI_ENTRY(Comm_get_name, (MPI_Comm comm, char* name, int* length)) {
   return on_communicator("MPI_Comm_get_name", comm, [&](const Communicator& own) {
+    check_results(name, length);
     const std::string text = own.name.get();
     std::memcpy(name, text.c_str(), text.size() + 1);
     *length = static_cast<int>(text.size());
@@ -300,14 +311,17 @@ QPMESH_MPI_ENTRY(Comm_get_name, (MPI_Comm comm, char* name, int* length)) {
 
 QPMESH_MPI_ENTRY(Comm_group, (MPI_Comm comm, MPI_Group* group)) {
   return on_communicator("MPI_Comm_group", comm, [&](Communicator& own) {
-    require_object(group, MPI_ERR_ARG, "the address of the group is null") =
-        Reference<Group>{&group_of(own)}.release()->handle();
+    check_results(group);
+    *group = Reference<Group>{&group_of(own)}.release()->handle();
   });
 }
 
 // There are no intercommunicators.
 QPMESH_MPI_ENTRY(Comm_test_inter, (MPI_Comm comm, int* flag)) {
-  return on_communicator("MPI_Comm_test_inter", comm, [&](const Communicator&) { *flag = 0; });
+  return on_communicator("MPI_Comm_test_inter", comm, [&](const Communicator&) {
+    check_results(flag);
+    *flag = 0;
+  });
 }
 
 QPMESH_MPI_ENTRY(Comm_remote_size, (MPI_Comm comm, int*)) {
@@ -326,6 +340,7 @@ QPMESH_MPI_ENTRY(Comm_remote_group, (MPI_Comm comm, MPI_Group*)) {
 QPMESH_MPI_ENTRY(Comm_get_parent, (MPI_Comm * parent)) {
   return guarded("MPI_Comm_get_parent", [&] {
     require_running();
+    check_results(parent);
     *parent = MPI_COMM_NULL;
   });
 }

@@ -160,11 +160,12 @@ std::string name_of(int code) {
 
 // ---- the last one ----
 
-// What this thread heard of last: MPI_Error_string says more than the class then.
+// What this thread heard of last: MPI_Error_string says more than the class then. Of what the
+// program added it says what the program says.
 thread_local Failure last{MPI_SUCCESS, {}};
 
 std::string text_of(int code) {
-  const bool is_last = code != MPI_SUCCESS && code == last.code && !last.text.empty();
+  const bool is_last = code != MPI_SUCCESS && code == last.code && class_text(code) != nullptr;
   return is_last ? last.text : name_of(code);
 }
 

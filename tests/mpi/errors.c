@@ -106,6 +106,33 @@ static void arguments_of_the_rest(void) {
     GIVES(MPI_ERR_TOPOLOGY, MPI_Neighbor_allgather(&value, 1, MPI_INT, &other, 1, MPI_INT, comm));
 }
 
+static void results_that_are_null(void) {
+  MPI_Group group;
+  MPI_Request request;
+  MPI_Comm made;
+  char name[MPI_MAX_OBJECT_NAME];
+  MPI_Comm_group(comm, &group);
+  GIVES(MPI_ERR_ARG, MPI_Comm_dup(comm, NULL));
+  GIVES(MPI_ERR_ARG, MPI_Comm_split(comm, 0, 0, NULL));
+  GIVES(MPI_ERR_ARG, MPI_Comm_create(comm, group, NULL));
+  GIVES(MPI_ERR_ARG, MPI_Comm_size(comm, NULL));
+  GIVES(MPI_ERR_ARG, MPI_Comm_rank(comm, NULL));
+  GIVES(MPI_ERR_ARG, MPI_Comm_group(comm, NULL));
+  GIVES(MPI_ERR_ARG, MPI_Comm_compare(comm, comm, NULL));
+  if (!open_mpi) {  // which does not look at these
+    GIVES(MPI_ERR_ARG, MPI_Comm_idup(comm, NULL, &request));
+    GIVES(MPI_ERR_ARG, MPI_Comm_create_group(comm, group, 0, NULL));
+    GIVES(MPI_ERR_ARG, MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, NULL));
+    GIVES(MPI_ERR_ARG, MPI_Comm_get_info(comm, NULL));
+    GIVES(MPI_ERR_ARG, MPI_Comm_get_name(comm, name, NULL));
+  }
+  if (!open_mpi && !mpich) {
+    GIVES(MPI_ERR_ARG, MPI_Comm_idup(comm, &made, NULL));
+    SAYS("where nothing is made, there is no communicator", made == MPI_COMM_NULL);
+  }
+  MPI_Group_free(&group);
+}
+
 static int handled, class_seen;
 static MPI_Comm comm_seen;
 static void handler(MPI_Comm* where, int* code, ...) {
@@ -142,9 +169,14 @@ static void handlers(void) {
   MPI_Comm_free(&with);
 }
 
+static int new_code;
+static int fail_with_new_code(MPI_Comm where, int key, void* attribute, void* state) {
+  (void)where, (void)key, (void)attribute, (void)state;
+  return new_code;
+}
 static void texts(void) {
   char text[MPI_MAX_ERROR_STRING];
-  int length = -1, new_class = -1, new_code = -1, *last = NULL, flag = 0;
+  int length = -1, new_class = -1, key = MPI_KEYVAL_INVALID, *last = NULL, flag = 0;
   for (int code = MPI_SUCCESS; code <= MPI_ERR_LASTCODE && code < 62; ++code) {
     MPI_Error_string(code, text, &length);
     if (length <= 0 || (int)strlen(text) != length) {
@@ -169,6 +201,12 @@ static void texts(void) {
   SAYS("a code of the user has the user's text",
        strcmp(text, "the soup is cold") == 0 && length == 16);
   SAYS("and its class", class_of(new_code) == new_class);
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, fail_with_new_code, &key, NULL);
+  MPI_Comm_set_attr(comm, key, &value);
+  const int failed = MPI_Comm_delete_attr(comm, key);
+  if (!open_mpi) SAYS("a function's code is that of the call", failed == new_code);
+  MPI_Error_string(new_code, text, &length);
+  SAYS("and has the user's text behind a failure, too", strcmp(text, "the soup is cold") == 0);
   MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_LASTUSEDCODE, &last, &flag);
   if (!mpich) SAYS("MPI_LASTUSEDCODE tells the last", flag && *last >= new_code);
 }
@@ -211,6 +249,7 @@ int main(int argc, char** argv) {
       {"arguments_of_messages", arguments_of_messages, 1},
       {"arguments_of_collectives", arguments_of_collectives, 1},
       {"arguments_of_the_rest", arguments_of_the_rest, 1},
+      {"results_that_are_null", results_that_are_null, 1},
       {"handlers", handlers, 1},
       {"texts", texts, 1},
       {"in_lists", in_lists, 1},
