@@ -54,6 +54,9 @@ struct NetworkConfig {
   double peek_probability = 1.0;
   int depth = 16;  // writes in flight of one connection; beyond them post answers busy
   double busy_probability = 0.02;  // that post answers busy anyway
+  // Immediates of a connection that wait to be taken, at most: one more finds no receive request,
+  // and breaks the link. 0: no limit.
+  std::uint32_t receives = 0;
   // That a write's bytes are read from the source again and placed a second time. Only while its
   // completion is outstanding, nothing after it has begun to be placed, and no immediate or ordered
   // flag has told the receiver that they are final.

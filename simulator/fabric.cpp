@@ -145,6 +145,15 @@ std::optional<std::uint32_t> Fabric::poll_immediate(std::uint32_t endpoint) noex
   return immediate;
 }
 
+bool Fabric::deliver(std::uint32_t endpoint, std::uint32_t immediate) {
+  Endpoint& state = endpoints_[endpoint];
+  if (config_.receives != 0 && state.arrivals.size() - state.arrivals_taken >= config_.receives)
+    return false;
+  state.arrivals.push_back(immediate);
+  mark_changed(endpoint);
+  return true;
+}
+
 void Fabric::mark_changed(std::uint32_t endpoint) {
   Endpoint& state = endpoints_[endpoint];
   scheduler_.touch(state.rank);
@@ -173,10 +182,7 @@ void Fabric::settle(std::uint32_t endpoint) {
     if (whole == 0) return;
     --whole;
     store_flag(endpoint, flight);
-    if (flight.immediate) {
-      endpoints_[mine.peer_endpoint].arrivals.push_back(*flight.immediate);
-      mark_changed(mine.peer_endpoint);
-    }
+    if (flight.immediate && !deliver(mine.peer_endpoint, *flight.immediate)) return;
   }
 }
 

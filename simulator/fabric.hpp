@@ -131,6 +131,7 @@ class Fabric {
   void break_pair(std::uint32_t endpoint, const std::string& detail, int system_error);
   void notice_later(std::uint32_t endpoint);
   void link_down(std::uint32_t endpoint);
+  bool deliver(std::uint32_t endpoint, std::uint32_t immediate);  // false: nothing is posted for it
   void mark_changed(std::uint32_t endpoint);
   std::int64_t delay() noexcept {
     return scheduler_.random().between(config_.delay_min_ns, config_.delay_max_ns);

@@ -283,10 +283,8 @@ void Fabric::retire(std::uint32_t endpoint, std::uint64_t sequence) {
   if (flight == nullptr || mine.peer_dead) return;
   if (endpoints_[mine.peer_endpoint].closed) return link_down(endpoint);
   if (!store_flag(endpoint, *flight)) return;
-  if (flight->immediate) {
-    endpoints_[mine.peer_endpoint].arrivals.push_back(*flight->immediate);
-    mark_changed(mine.peer_endpoint);
-  }
+  if (flight->immediate && !deliver(mine.peer_endpoint, *flight->immediate))
+    return break_pair(endpoint, "the peer had no receive request posted for an immediate", 0);
   if (flight->flag_offset != Write::no_flag) scheduler_.touch(mine.peer);
   flight->retired = true;
   // Completions come in order: never at or before the previous one's time.

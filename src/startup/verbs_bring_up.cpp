@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -46,27 +47,18 @@ constexpr std::uint64_t connection_requests = 0x6d63'6873'656d'7071U;
 
 std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 
-// What a rank tells all others where pairs are connected as they are first used.
-struct EndFacts {
-  Notifications relied_on;
-  transport::RemoteAddress rings;  // of the first of its peers
-};
-
-Blob encode(const EndFacts& facts) {
+// Where pairs are connected as they are first used: where the rings of its first peer are.
+Blob encode(const transport::RemoteAddress& rings) {
   base::ByteWriter out;
-  out.put_fields(facts.relied_on.small, facts.relied_on.medium, facts.relied_on.bytes_in_order,
-                 facts.rings.region, facts.rings.offset, facts.rings.second_region);
+  out.put_fields(rings.region, rings.offset, rings.second_region);
   return std::move(out).blob();
 }
 
-EndFacts decode_end_facts(BlobView bytes, int peer) {
+transport::RemoteAddress decode_rings(BlobView bytes, int peer) {
   base::ByteReader in{bytes};
-  EndFacts facts;
-  in.get_fields(facts.relied_on.small, facts.relied_on.medium, facts.relied_on.bytes_in_order,
-                facts.rings.region, facts.rings.offset, facts.rings.second_region);
-  if (in.finished() &&
-      std::max(facts.relied_on.small, facts.relied_on.medium) <= transport::Notification::immediate)
-    return facts;
+  transport::RemoteAddress rings;
+  in.get_fields(rings.region, rings.offset, rings.second_region);
+  if (in.finished()) return rings;
   base::throw_error({ErrorCode::corrupt, peer}, "init", "",
                     "{} bytes do not say where its rings are", bytes.size());
 }
@@ -100,12 +92,15 @@ class Linking {
   NetworkLinks run() {
     if (!choice_.choose(bootstrap_, deadline_)) return {};
     lay_out_rings();
-    judge(bootstrap::agree(bootstrap_, deadline_, [&] {
+    tests_ = bootstrap::agree(bootstrap_, deadline_, [&] {
       open();
       return choice_.test();
-    }));
+    });
     if (connects_later()) {
-      connect_later(bootstrap::agree(bootstrap_, deadline_, [&] { return end_facts(); }));
+      connect_later(bootstrap::agree(bootstrap_, deadline_, [&] {
+        rely();
+        return first().choice.peers.empty() ? Blob{} : encode(rings_);
+      }));
       join_rails();
       memory_ = {};
       return std::move(result_);
@@ -191,55 +186,40 @@ class Linking {
   std::unique_ptr<VerbsTransport> open(Rail& rail) {
     const bool is_second = &rail == &second();
     const DeviceFacts& device = choice_.device_of(rail.choice);
-    const LinkLayer link_layer = choice_.endpoint_of(rail.choice).link_layer;
     result_.busy_neighbour |= device.software;
     const auto peers = static_cast<std::uint32_t>(rail.choice.peers.size());
-    const std::uint32_t receives = layout_.immediates_max();
-    const QueueNeeds needs{.peers = peers, .sends = send_depth, .receives = receives};
-    require_room(device, needs);
-    auto transport = std::make_unique<VerbsTransport>(
-        *parts_.system, parts_.log,
-        Settings{.host = host(parts_.rank),
-                 .port = choice_.port_of(rail.choice),
-                 .peers = peers,
-                 .receives = receives,
-                 .queue_peers = peers_per_queue(device, needs),
-                 .link_timeout_ms = parts_.options.link_timeout_ms,
-                 .notifications = notifications(default_notifications(device, link_layer)),
-                 .second_rail = is_second,
-                 .cm = job_member()});
+    const auto immediates_max = [layout = layout_](const transport::Capabilities& of) {
+      return layout.immediates_max(of.small, of.medium);
+    };
+    auto transport =
+        std::make_unique<VerbsTransport>(*parts_.system, parts_.log,
+                                         Settings{.host = host(parts_.rank),
+                                                  .port = choice_.port_of(rail.choice),
+                                                  .device = device,
+                                                  .peers = peers,
+                                                  .immediates_max = immediates_max,
+                                                  .link_timeout_ms = parts_.options.link_timeout_ms,
+                                                  .second_rail = is_second,
+                                                  .cm = job_member()});
     rail.transport = transport.get();
     return transport;
   }
 
-  // By what the testers of this rank's devices saw. The second rail may have to carry records, too:
-  // no more is relied on than both devices keep.
-  void judge(const std::vector<Blob>& tests) const {
-    const bool is_free = parts_.options.notification == NotificationChoice::automatic;
-    std::optional<Notifications> together;
-    for (const Rail& rail : rails_) {
+  // Known of all ranks before any queue pair is made, so that each has the receives that it needs.
+  void rely() {
+    if (first().choice.peers.empty()) return;
+    const Notifications ours = choice_.relied_on(parts_.rank, tests_);
+    for (Rail& rail : rails_) {
       if (rail.choice.peers.empty()) continue;
-      const Placement seen = choice_.seen_of(rail.choice, tests);
-      Notifications judged = judge_placement(rail.transport->relied_on(), seen);
-      if (is_free) judged = prefer_sooner(judged, seen);
-      together = together ? less_of(*together, judged) : judged;
-    }
-    for (const Rail& rail : rails_) {
-      if (!rail.choice.peers.empty()) rail.transport->rely_on(*together);
+      Notifications least = ours;
+      for (const int peer : rail.choice.peers) least = less_of(least, relied_on_by(peer));
+      rail.transport->rely_on(ours, least);
     }
   }
-
-  Notifications notifications(Notifications by_device) const {
-    using transport::Notification;
-    switch (parts_.options.notification) {
-      case NotificationChoice::automatic: break;
-      case NotificationChoice::poll: return {Notification::poll, Notification::poll, "forced"};
-      case NotificationChoice::immediate:
-        return {Notification::immediate, Notification::immediate, "forced"};
-      case NotificationChoice::mixed:
-        return {Notification::poll, Notification::immediate, "forced"};
-    }
-    return by_device;
+  const Notifications& relied_on_by(int peer) {
+    const auto [known, added] = relied_on_.try_emplace(peer);
+    if (added) known->second = choice_.relied_on(peer, tests_);
+    return known->second;
   }
 
   // By rank: what it has for all its peers. In as many gathers as the rank with the most peers
@@ -248,6 +228,7 @@ class Linking {
     std::vector<Blob> addresses(at(size()));
     for (std::int64_t begin = 0; begin < peers_max(); begin += addresses_per_blob_max) {
       const auto part = bootstrap::agree(bootstrap_, deadline_, [&] {
+        if (begin == 0) rely();
         return addresses_for(static_cast<std::size_t>(begin), addresses_per_blob_max);
       });
       for (std::size_t rank = 0; rank < part.size(); ++rank)
@@ -264,7 +245,8 @@ class Linking {
       const int peer = first().choice.peers[i];
       const auto address_on = [&](Rail& rail) {
         if (!rail.choice.joins(peer)) return Blob{};
-        return rail.transport->address_for(peer, choice_.paths_to(peer, rail.choice));
+        return rail.transport->address_for(peer,
+                                           choice_.paths_to(peer, rail.choice, relied_on_by(peer)));
       };
       const transport::RemoteAddress slot = rings_ + i * per_peer_bytes();
       out.put_fields(peer, address_on(first()), address_on(second()), slot.region, slot.offset,
@@ -317,25 +299,21 @@ class Linking {
   bool connects_later() const {
     return parts_.options.connect_when == ConnectWhen::first_use && !asks_manager();
   }
-  Blob end_facts() const {
-    if (first().choice.peers.empty()) return {};
-    return encode(EndFacts{.relied_on = first().transport->relied_on(), .rings = rings_});
-  }
 
-  void connect_later(const std::vector<Blob>& facts) {
+  void connect_later(const std::vector<Blob>& rings) {
     result_.links.resize(at(size()));
     for (Rail& rail : rails_) rail.connections.resize(at(size()));
     if (first().choice.peers.empty()) return;
     VerbsEnds::Places places(at(size()));
     for (std::size_t i = 0; i < first().choice.peers.size(); ++i) {
       const int peer = first().choice.peers[i];
-      const EndFacts theirs = decode_end_facts(facts[at(peer)], peer);
+      const transport::RemoteAddress theirs = decode_rings(rings[at(peer)], peer);
       for (Rail& rail : rails_) {
         if (!rail.choice.joins(peer)) continue;
         rail.connections[at(peer)] = rail.transport->connect_later(
-            peer, choice_.paths_to(peer, rail.choice), theirs.relied_on);
+            peer, choice_.paths_to(peer, rail.choice, relied_on_by(peer)));
       }
-      places[at(peer)] = places_for(i, theirs.rings + index_at(peer) * per_peer_bytes());
+      places[at(peer)] = places_for(i, theirs + index_at(peer) * per_peer_bytes());
       result_.links[at(peer)].places = *places[at(peer)];
     }
     const auto exchange = std::make_shared<ExchangeOnDemand>(
@@ -442,6 +420,8 @@ class Linking {
   VerbsRails choice_;
   std::array<Rail, 2> rails_{Rail{choice_.first()}, Rail{choice_.second()}};
   messaging::RingLayout layout_;
+  std::vector<Blob> tests_;                 // by rank, of VerbsRails::test
+  std::map<int, Notifications> relied_on_;  // by peer
   std::span<std::byte> memory_;  // slots, staging and mirrors, by index in the first rail's peers
   transport::RemoteAddress rings_;
   NetworkLinks result_;

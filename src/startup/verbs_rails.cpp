@@ -33,6 +33,31 @@ RailChoice choose_ports_of(std::vector<Offer> offers, const std::vector<int>& no
   return rail;
 }
 
+// What a rank tells of its rails (VerbsRails::test).
+struct Told {
+  struct Rail {
+    Notifications believed;
+    Blob seen;
+  };
+  bool is_free = false;  // the options leave the choice
+  std::array<Rail, 2> rails;
+};
+
+Told decode_told(BlobView bytes, int rank) {
+  base::ByteReader in{bytes};
+  Told told;
+  in.get_fields(told.is_free);
+  for (auto& [believed, seen] : told.rails) {
+    in.get_fields(believed.small, believed.medium, seen);
+    if (std::max(believed.small, believed.medium) > transport::Notification::immediate) break;
+  }
+  if (!in.finished()) {
+    base::throw_error({ErrorCode::corrupt, rank}, "init", "",
+                      "{} bytes do not say what it relies on", bytes.size());
+  }
+  return told;
+}
+
 }  // namespace
 
 const Pairs& RailChoice::pairs_between(int low, int high) const {
@@ -151,11 +176,12 @@ const DeviceFacts& VerbsRails::device_of(const RailChoice& rail) const {
   return *std::ranges::find(devices_, port_of(rail).device, &DeviceFacts::name);
 }
 
-PeerPaths VerbsRails::paths_to(int peer, const RailChoice& rail) const {
+PeerPaths VerbsRails::paths_to(int peer, const RailChoice& rail,
+                               const Notifications& theirs) const {
   const int rank = parts_.rank;
   const Offer& low = rail.offers[at(std::min(rank, peer))];
   const Offer& high = rail.offers[at(std::max(rank, peer))];
-  PeerPaths paths{.peer_host = host(peer), .choices = {}};
+  PeerPaths paths{.peer_host = host(peer), .theirs = theirs, .choices = {}};
   for (const Pair& pair : rail.pairs_between(std::min(rank, peer), std::max(rank, peer)).pairs) {
     const Endpoint& of_low = low.endpoints[pair.low];
     const Endpoint& of_high = high.endpoints[pair.high];
@@ -165,14 +191,14 @@ PeerPaths VerbsRails::paths_to(int peer, const RailChoice& rail) const {
 }
 
 // Of the ranks that use the device the lowest, and of its rails the first.
-VerbsRails::Tester VerbsRails::tester_of(const RailChoice& rail) const {
+VerbsRails::Tester VerbsRails::tester_of(const RailChoice& rail, int user) const {
   const auto device_of = [&](int rank, const RailChoice& of) {
     const base::Place& place = parts_.identities[at(rank)].place;
     return std::tie(place.boot_id, place.net_namespace, of.ports[at(rank)].device);
   };
   for (int rank = 0;; ++rank) {
     for (std::size_t i = 0; i < chosen_.size(); ++i) {
-      if (chosen_[i].ports.empty() || device_of(rank, chosen_[i]) != device_of(parts_.rank, rail))
+      if (chosen_[i].ports.empty() || device_of(rank, chosen_[i]) != device_of(user, rail))
         continue;
       if (is_used(chosen_[i], rank)) return {.rank = rank, .rail = i};
     }
@@ -189,16 +215,33 @@ bool VerbsRails::is_used(const RailChoice& rail, int rank) const {
   return false;
 }
 
-// Of both rails; empty of those that others test.
+// Before anything was seen.
+Notifications VerbsRails::believed(const RailChoice& rail) const {
+  using transport::Notification;
+  switch (parts_.options.notification) {
+    case NotificationChoice::automatic: break;
+    case NotificationChoice::poll: return {Notification::poll, Notification::poll, "forced"};
+    case NotificationChoice::immediate:
+      return {Notification::immediate, Notification::immediate, "forced"};
+    case NotificationChoice::mixed: return {Notification::poll, Notification::immediate, "forced"};
+  }
+  return default_notifications(device_of(rail), endpoint_of(rail).link_layer);
+}
+
+// Of both rails what this rank believes, and what it saw: nothing of those that others test.
 Blob VerbsRails::test() const {
   base::ByteWriter out;
-  for (const RailChoice& rail : chosen_) out.put_fields(test(rail));
+  out.put_fields(parts_.options.notification == NotificationChoice::automatic);
+  for (const RailChoice& rail : chosen_) {
+    const Notifications own = rail.peers.empty() ? Notifications{} : believed(rail);
+    out.put_fields(own.small, own.medium, test(rail));
+  }
   return std::move(out).blob();
 }
 
 Blob VerbsRails::test(const RailChoice& rail) const {
   if (rail.peers.empty()) return {};
-  const Tester tester = tester_of(rail);
+  const Tester tester = tester_of(rail, parts_.rank);
   if (tester.rank != parts_.rank || &chosen_[tester.rail] != &rail) return {};
   const Placement seen = test_placement(*parts_.system, endpoint_of(rail));
   parts_.log.info(
@@ -209,12 +252,19 @@ Blob VerbsRails::test(const RailChoice& rail) const {
   return encode(seen);
 }
 
-Placement VerbsRails::seen_of(const RailChoice& rail, const std::vector<Blob>& tests) const {
-  const Tester tester = tester_of(rail);
-  std::array<Blob, 2> of_rails;
-  base::ByteReader in{tests[at(tester.rank)]};
-  in.get_fields(of_rails[0], of_rails[1]);
-  return decode_placement(of_rails[tester.rail], tester.rank);
+Notifications VerbsRails::relied_on(int rank, const std::vector<Blob>& tests) const {
+  const Told own = decode_told(tests[at(rank)], rank);
+  std::optional<Notifications> together;
+  for (std::size_t i = 0; i < chosen_.size(); ++i) {
+    if (chosen_[i].ports.empty() || !is_used(chosen_[i], rank)) continue;
+    const Tester tester = tester_of(chosen_[i], rank);
+    const Told testers = decode_told(tests[at(tester.rank)], tester.rank);
+    const Placement seen = decode_placement(testers.rails[tester.rail].seen, tester.rank);
+    Notifications judged = judge_placement(own.rails[i].believed, seen);
+    if (own.is_free) judged = prefer_sooner(judged, seen);
+    together = together ? less_of(*together, judged) : judged;
+  }
+  return *together;
 }
 
 const std::string& VerbsRails::host(int rank) const { return parts_.identities[at(rank)].host; }

@@ -57,14 +57,18 @@ class VerbsRails {
   const transport::verbs::selection::DeviceFacts& device_of(const RailChoice& rail) const;
   const transport::verbs::selection::PortChoice& port_of(const RailChoice& rail) const;
   const transport::verbs::selection::Endpoint& endpoint_of(const RailChoice& rail) const;
-  // peer: one that the rail joins.
-  transport::verbs::PeerPaths paths_to(int peer, const RailChoice& rail) const;
+  // peer: one that the rail joins. theirs: what it relies on.
+  transport::verbs::PeerPaths paths_to(
+      int peer, const RailChoice& rail,
+      const transport::verbs::selection::Notifications& theirs) const;
 
   // Tests the devices that fall to this rank: of the ranks that use a device one tests it for all,
   // because at the same time they would disturb each other. What is returned goes to all ranks.
   Blob test() const;
-  // What was seen of this rank's device. tests: by rank, of test().
-  transport::verbs::Placement seen_of(const RailChoice& rail, const std::vector<Blob>& tests) const;
+  // What that rank relies on, by its devices and options and by what was seen: of two rails no more
+  // than both keep, because the second may have to carry records, too. tests: by rank, of test().
+  transport::verbs::selection::Notifications relied_on(int rank,
+                                                       const std::vector<Blob>& tests) const;
 
  private:
   struct Tester {
@@ -80,8 +84,10 @@ class VerbsRails {
                    const std::vector<int>& node_ids);
   void choose_second(std::vector<transport::verbs::selection::Offer> all,
                      const std::vector<int>& node_ids);
-  Tester tester_of(const RailChoice& rail) const;
+  // Of what that rank uses on this rail.
+  Tester tester_of(const RailChoice& rail, int user) const;
   bool is_used(const RailChoice& rail, int rank) const;
+  transport::verbs::selection::Notifications believed(const RailChoice& rail) const;
   Blob test(const RailChoice& rail) const;
 
   Reach& reach_;

@@ -42,23 +42,24 @@ class CmConnections : public ::testing::Test {
     here_ = offer.endpoints.front();
   }
   Member member(std::uint64_t job, int rank) {
-    return {.transport = std::make_unique<VerbsTransport>(
-                system_, log_,
-                Settings{.host = "here",
-                         .port = {here_.device, here_.port},
-                         .peers = 1,
-                         .receives = 16,
-                         .link_timeout_ms = 500,
-                         .notifications = {Notification::poll, Notification::poll, "tested"},
-                         .cm = JobMember{job, rank}}),
-            .connection = nullptr};
+    auto transport = std::make_unique<VerbsTransport>(system_, log_,
+                                                      Settings{.host = "here",
+                                                               .port = {here_.device, here_.port},
+                                                               .peers = 1,
+                                                               .link_timeout_ms = 500,
+                                                               .cm = JobMember{job, rank}});
+    transport->rely_on(polled, polled);
+    return {.transport = std::move(transport), .connection = nullptr};
   }
-  PeerPaths paths() const { return {.peer_host = "here", .choices = {{here_, here_}}}; }
+  PeerPaths paths() const {
+    return {.peer_host = "here", .theirs = polled, .choices = {{here_, here_}}};
+  }
   static void join(Member& member, int peer, BlobView address) {
     member.connection = member.transport->connect(peer, address);
   }
   Deadline in_20_s() const { return base::after_ms(system_, 20'000); }
 
+  static constexpr Notifications polled{Notification::poll, Notification::poll, "tested"};
   base::System system_;
   base::Log log_;
   Endpoint here_;

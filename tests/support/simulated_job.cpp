@@ -40,8 +40,20 @@ Options small_rings() {
   return options;
 }
 
+namespace {
+
+// As queue pairs have: as many receive requests as credits need.
+NetworkConfig with_receives(NetworkConfig config, const Options& options) {
+  config.receives = context::ring_layout(options).immediates_max(config.small, config.medium);
+  return config;
+}
+
+}  // namespace
+
 SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
-    : network_{config}, options_{options}, ranks_(static_cast<std::size_t>(config.rank_count)) {
+    : network_{with_receives(config, options)},
+      options_{options},
+      ranks_(static_cast<std::size_t>(config.rank_count)) {
   if (config.rendezvous_reads) options_.rendezvous = RendezvousChoice::read;
   const messaging::RingLayout layout = context::ring_layout(options_);
   const int size = config.rank_count;

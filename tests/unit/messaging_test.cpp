@@ -534,6 +534,11 @@ struct RingPair {
     Record record = record_of(RecordKind::eager_payload, sizeof(PayloadPlace), key, bytes);
     return out.send(record, payload, Out::Priority::data, {});
   }
+  Out::Sent send_segment(std::size_t bytes) {
+    const std::vector<std::byte> payload(bytes);
+    Record record = record_of(RecordKind::segment, sizeof(SegmentBody), 0, bytes);
+    return out.send(record, payload, Out::Priority::data, {});
+  }
   Take take() {
     return in.take(message, [](const Immediate&) {});
   }
@@ -611,6 +616,51 @@ TEST_P(Rings, bring_records_and_payloads_of_all_lengths_in_order_many_times_arou
     }
   }
   EXPECT_GT(key, 3'000U);
+}
+
+// A queue pair keeps as many receive requests.
+std::uint32_t immediates_under_way(transport::Notification small, transport::Notification medium) {
+  transport::Capabilities capabilities = proven_by_checksum();
+  capabilities.small = small;
+  capabilities.medium = medium;
+  RingPair pair{capabilities};
+  while (pair.send_segment(1) == Out::Sent::posted) {}
+  while (pair.send_inline(0, 0, Out::Priority::control) == Out::Sent::posted) {}
+  // Of as many messages that it has taken, one at a time.
+  Credits consumed;
+  while (consumed.lines < record_ring_lines) {
+    ++consumed.lines;
+    EXPECT_EQ(pair.out.return_credits(consumed), Out::Sent::posted);
+  }
+  while (consumed.units < RingPair::layout.payload_ring_units) {
+    consumed.units += gathered_units_min;
+    EXPECT_EQ(pair.out.return_credits(consumed), Out::Sent::posted);
+  }
+  return static_cast<std::uint32_t>(pair.connection.arrivals.size());
+}
+
+TEST(immediates, that_nobody_takes_are_at_most_as_many_as_the_layout_says) {
+  using transport::Notification;
+  constexpr RingLayout layout = RingPair::layout;
+  const auto bound = [&](Notification small, Notification medium) {
+    return layout.immediates_max(small, medium);
+  };
+  EXPECT_EQ(immediates_under_way(Notification::poll, Notification::poll), 0U);
+  EXPECT_EQ(bound(Notification::poll, Notification::poll), 0U);
+
+  EXPECT_EQ(immediates_under_way(Notification::poll, Notification::immediate),
+            bound(Notification::poll, Notification::immediate));
+
+  // The two that are told again when a rail has failed.
+  EXPECT_EQ(immediates_under_way(Notification::immediate, Notification::immediate) + 2,
+            bound(Notification::immediate, Notification::immediate));
+}
+
+TEST(immediates, of_a_ring_of_128_KiB_need_512_receives_with_payload_alone_and_1282_in_all) {
+  using transport::Notification;
+  constexpr RingLayout layout{.payload_ring_units = 2048};
+  EXPECT_EQ(layout.immediates_max(Notification::poll, Notification::immediate), 512U);
+  EXPECT_EQ(layout.immediates_max(Notification::immediate, Notification::immediate), 1282U);
 }
 
 TEST_P(Rings, that_are_empty_begin_at_their_start_again_and_go_on_behind_what_is_held) {

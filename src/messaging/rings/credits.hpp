@@ -1,6 +1,7 @@
 // What a sender may write, and the arithmetic both ends share.
 #pragma once
 
+#include <algorithm>
 #include <cassert>
 #include <concepts>
 #include <cstddef>
@@ -15,6 +16,15 @@ inline constexpr std::size_t unit_bytes = 64;  // of the payload ring
 
 constexpr std::uint32_t units_for(std::size_t bytes) noexcept {
   return static_cast<std::uint32_t>((bytes + unit_bytes - 1) / unit_bytes);
+}
+
+// Of a record that lies with its payload in the payload ring. At least as many as the shortest
+// eager message takes: a shorter segment would only need a receive request more, for each that may
+// be under way.
+inline constexpr std::uint32_t gathered_units_min = 4;
+constexpr std::uint32_t gathered_units(std::uint32_t record_units,
+                                       std::size_t payload_bytes) noexcept {
+  return std::max(record_units + units_for(payload_bytes), gathered_units_min);
 }
 
 // Where payloads lie in a payload ring. A pure function of the lengths in order, so that both ends

@@ -31,16 +31,20 @@ struct RingLayout {
   // Where a device reads sources until they are written. Half a payload ring: two eager messages
   // and a few records on their way.
   std::size_t staging_bytes() const noexcept { return payload_ring_units * unit_bytes / 2; }
-  // Immediates that one peer may have sent and we not yet taken: its credits allow that many
-  // messages, the least of which takes three units of payload, and each of ours that it consumes
-  // may make it return credits.
-  std::uint32_t immediates_max() const noexcept {
-    return 2 * (record_ring_lines + payload_ring_units / 3 + 1);
-  }
-  // Messages that one peer may have sent and we not yet taken: the least of them takes a line, or
-  // two units of payload.
-  std::uint32_t messages_max() const noexcept {
-    return record_ring_lines + payload_ring_units / 2 + 1;
+  // Messages that one peer may have sent and we not yet taken: each takes a line, or the units of a
+  // record with its payload.
+  std::uint32_t messages_max() const noexcept { return record_ring_lines + gathered_max(); }
+  // Immediates that one peer may have sent and we not yet taken, by how records come without
+  // payload and with it. A peer of this version never has more under way, whatever the program
+  // does: who takes none for minutes meets no empty receive queue at its end. Each message may be
+  // one. Where records come so, counts of credits do, too: of lines and of units, each only when it
+  // has grown, so not more often than the peer takes messages of ours that it may be sent, and once
+  // more when a rail has failed.
+  std::uint32_t immediates_max(transport::Notification small,
+                               transport::Notification medium) const noexcept {
+    using transport::Notification;
+    if (small == Notification::immediate) return 2 * (messages_max() + 1);
+    return medium == Notification::immediate ? gathered_max() : 0;
   }
 
   std::size_t slot_bytes() const noexcept {
@@ -55,6 +59,9 @@ struct RingLayout {
   std::uint64_t slot_offset(int rank) const noexcept {
     return slot_bytes() * static_cast<std::uint64_t>(rank);
   }
+
+ private:
+  std::uint32_t gathered_max() const noexcept { return payload_ring_units / gathered_units_min; }
 };
 
 }  // namespace qpmesh::messaging

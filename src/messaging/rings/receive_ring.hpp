@@ -209,7 +209,8 @@ class ReceiveRing {
   Take accept_payload(TakenMessage& out, std::uint32_t head_units, std::uint32_t unit_index) {
     const std::uint64_t bytes = out.record.header().total_bytes;
     if (bytes > cursor_.ring_units() / 2 * unit_bytes) return Take::corrupt;
-    const std::uint32_t units = head_units + units_for(bytes);
+    const std::uint32_t units =
+        head_units > 0 ? gathered_units(head_units, bytes) : units_for(bytes);
     if (units > cursor_.ring_units() / 2) return Take::corrupt;
     out.place = cursor_.peek(units);
     // The sender begins at the start again while we hold nothing of the ring.

@@ -114,8 +114,9 @@ class SendRing {
   std::uint32_t next_message() const noexcept { return next_message_; }
   // How much payload one message may carry now; 0: none.
   bool has_units(std::size_t payload_bytes) const noexcept {
-    std::uint32_t units = units_for(payload_bytes);
-    if (capabilities_.medium == transport::Notification::immediate) units += record_lines_max;
+    const bool gathered = capabilities_.medium == transport::Notification::immediate;
+    const std::uint32_t units =
+        gathered ? gathered_units(record_lines_max, payload_bytes) : units_for(payload_bytes);
     return payload_cursor_.peek(units).end - units_.returned() <= payload_cursor_.ring_units();
   }
   // Of a stream, an eighth of the ring, or less of a long one: the receiver empties one segment
@@ -442,7 +443,8 @@ class SendRing {
   Sent send_gathered(Record& record, std::span<const std::byte> payload, const Credits& consumed) {
     const std::uint32_t head_units = record_lines(record.length());
     PayloadCursor cursor = payload_cursor_;
-    const PayloadCursor::Place place = next_place(cursor, head_units + units_for(payload.size()));
+    const PayloadCursor::Place place =
+        next_place(cursor, gathered_units(head_units, payload.size()));
     if (place.end - units_.returned() > cursor.ring_units()) return Sent::no_units;
     const std::uint32_t unit = cursor.index(place.start);
     record.set_place(unit);

@@ -11,11 +11,6 @@
 #include "transport/verbs/transport.hpp"
 
 namespace qpmesh::transport::verbs {
-namespace {
-
-constexpr std::uint32_t repost_batch = 16;
-
-}  // namespace
 
 VerbsConnection::VerbsConnection(Parts parts) : parts_{std::move(parts)} {
   fault_.code = ErrorCode::link_failed;
@@ -178,8 +173,6 @@ void VerbsConnection::on_arrival(const ibv_wc& completion) noexcept {
   arrivals_[arrived_++ % arrivals_.size()] = ntohl(completion.imm_data);
 }
 
-// A receive request goes back when its immediate is taken: a peer that sends more than its credits
-// allow meets an empty receive queue, not our memory.
 std::optional<std::uint32_t> VerbsConnection::poll_immediate() noexcept {
   if (taken_ == arrived_) return std::nullopt;
   const std::uint32_t immediate = arrivals_[taken_++ % arrivals_.size()];

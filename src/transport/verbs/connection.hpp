@@ -27,6 +27,15 @@ inline constexpr std::uint32_t send_depth = 64;
 inline constexpr std::uint32_t signal_every = send_depth / 4;
 static_assert(signal_every * 2 <= send_depth);
 
+// Only writes with an immediate take a receive request. A queue pair has as many posted as there
+// may be such writes of its peer under way, by its credits: none where both ends look for records
+// in memory. Each goes back when its immediate has been taken, before its message can return a
+// credit; so many together, because a post costs more than a request: so many more there are. An
+// empty queue is met only by a peer that breaks the protocol. Its device is refused (RNR NAK), asks
+// again rnr_retry times and then fails the link at its end; our memory is not at stake.
+inline constexpr std::uint32_t repost_batch = 16;
+inline constexpr std::uint32_t receives_not_back_max = repost_batch - 1;
+
 class VerbsTransport;
 
 // What a work request's 64 bits of identity hold.
@@ -54,7 +63,7 @@ class VerbsConnection final : public Connection {
     QueuePair queue_pair;     // none: it is made when the connection is first used
     Capabilities capabilities;
     diagnosis::LinkDescription link;
-    std::uint32_t receives = 0;  // receive requests kept posted; 0 where nobody sends immediates
+    std::uint32_t receives = 0;  // receive requests, as said above
   };
   // Where there is a queue pair its receives are posted, and nothing is posted before it is in RTS.
   // Throws Error{no_resource}.

@@ -57,10 +57,11 @@ class Loop {
                    {.host = "self-test",
                     .port = {endpoint.device, endpoint.port},
                     .peers = 4,
-                    .receives = timed_records + 1,
-                    .queue_peers = 4,
-                    .link_timeout_ms = link_timeout_ms,
-                    .notifications = {}}} {
+                    .immediates_max = [](const Capabilities&) -> std::uint32_t {
+                      return timed_records + 1;
+                    },
+                    .link_timeout_ms = link_timeout_ms}} {
+    transport_.rely_on(by(Notification::poll), by(Notification::immediate));
     polled_ = join(endpoint, 0, Notification::poll);
     immediate_ = join(endpoint, 2, Notification::immediate);
     transport_.register_memory(std::as_bytes(std::span{&outgoing, 1}), RegionKind::lasting);
@@ -115,13 +116,16 @@ class Loop {
     std::uint64_t told = 0;
     bool is_done() const { return sender->completed() == told; }
   };
+  static selection::Notifications by(Notification notification) {
+    return {notification, notification, "self-test"};
+  }
   Link& of(Notification notification) {
     return notification == Notification::poll ? polled_ : immediate_;
   }
   // first_end: it is known to the other one as this rank, and that one as the next.
   Link join(const selection::Endpoint& endpoint, int first_end, Notification notification) {
-    transport_.rely_on({notification, notification, "self-test"});
-    const PeerPaths paths{.peer_host = "self-test", .choices = {{endpoint, endpoint}}};
+    const PeerPaths paths{
+        .peer_host = "self-test", .theirs = by(notification), .choices = {{endpoint, endpoint}}};
     const Blob sender = transport_.address_for(first_end + 1, paths);
     const Blob receiver = transport_.address_for(first_end, paths);
     return {transport_.connect(first_end + 1, receiver), transport_.connect(first_end, sender)};

@@ -58,23 +58,18 @@ struct VerbsTransport::Address {
   std::uint32_t psn = 0;
   std::uint64_t unroutable = 0;
   std::uint16_t port = 0;  // where this end listens, by the communication manager
-  selection::Notifications notifications{};
 
   Blob encode() const {
     base::ByteWriter out;
-    const auto& [small, medium, reason, bytes_in_order] = notifications;
-    out.put_fields(qpn, psn, unroutable, port, small, medium, bytes_in_order);
+    out.put_fields(qpn, psn, unroutable, port);
     return std::move(out).blob();
   }
 
   static Address decode(BlobView bytes, int peer) {
     base::ByteReader in{bytes};
     Address address;
-    auto& [small, medium, reason, bytes_in_order] = address.notifications;
-    in.get_fields(address.qpn, address.psn, address.unroutable, address.port, small, medium,
-                  bytes_in_order);
-    if (!in.finished() || address.qpn > 0xffffff || address.psn > 0xffffff ||
-        std::max(small, medium) > Notification::immediate) {
+    in.get_fields(address.qpn, address.psn, address.unroutable, address.port);
+    if (!in.finished() || address.qpn > 0xffffff || address.psn > 0xffffff) {
       base::throw_error({ErrorCode::corrupt, peer}, "connect", "",
                         "{} bytes are not the address of a queue pair", bytes.size());
     }
@@ -96,18 +91,6 @@ VerbsTransport::VerbsTransport(const base::System& system, const base::Log& log,
   const std::string& device = settings_.port.device;
   channel_.reset(open(system, device, "ibv_create_comp_channel",
                       [&] { return ibv_create_comp_channel(device_.get()); }));
-  // Unsignalled writes complete too when a queue pair fails: there is room for all of them.
-  const auto create_queue = [&](std::uint32_t entries) {
-    return CompletionQueue{open(system, device, "ibv_create_cq", [&] {
-      return ibv_create_cq(device_.get(), static_cast<int>(std::max(entries, 1U)), nullptr,
-                           channel_.get(), 0);
-    })};
-  };
-  for (std::uint32_t begin = 0; begin < settings_.peers; begin += settings_.queue_peers) {
-    const std::uint32_t peers = std::min(settings_.queue_peers, settings_.peers - begin);
-    queues_.push_back({.sent = create_queue(peers * send_depth),
-                       .arrived = create_queue(peers * settings_.receives)});
-  }
   set_nonblocking(channel_->fd);
   set_nonblocking(device_->async_fd);
   wake_.reset(system.call("epoll_create1", [] { return ::epoll_create1(EPOLL_CLOEXEC); }));
@@ -121,6 +104,45 @@ VerbsTransport::VerbsTransport(const base::System& system, const base::Log& log,
 
 VerbsTransport::~VerbsTransport() = default;
 
+Capabilities VerbsTransport::together_with(const selection::Notifications& theirs) const noexcept {
+  const selection::Notifications both = selection::less_of(notifications_, theirs);
+  return {.name = "verbs",
+          .bytes_in_order = both.bytes_in_order,
+          .registers_user_memory = true,
+          .registered_sources = true,
+          .small = both.small,
+          .medium = both.medium,
+          .write_bytes_max = write_bytes_max};
+}
+
+std::uint32_t VerbsTransport::receives_for(const Capabilities& capabilities) const {
+  return takes_immediates(capabilities)
+             ? settings_.immediates_max(capabilities) + receives_not_back_max
+             : 0;
+}
+
+void VerbsTransport::rely_on(const selection::Notifications& ours,
+                             const selection::Notifications& least) {
+  notifications_ = ours;
+  const selection::QueueNeeds needs{.peers = settings_.peers,
+                                    .sends = send_depth,
+                                    .receives = receives_for(together_with(least))};
+  selection::require_room(settings_.device, needs);
+  queue_peers_ = selection::peers_per_queue(settings_.device, needs);
+  // Unsignalled writes complete too when a queue pair fails: there is room for all of them.
+  const auto create_queue = [&](std::uint32_t entries) {
+    return CompletionQueue{open(system_, settings_.port.device, "ibv_create_cq", [&] {
+      return ibv_create_cq(device_.get(), static_cast<int>(std::max(entries, 1U)), nullptr,
+                           channel_.get(), 0);
+    })};
+  };
+  for (std::uint32_t begin = 0; begin < settings_.peers; begin += queue_peers_) {
+    const std::uint32_t peers = std::min(queue_peers_, settings_.peers - begin);
+    queues_.push_back({.sent = create_queue(peers * needs.sends),
+                       .arrived = create_queue(peers * needs.receives)});
+  }
+}
+
 diagnosis::LinkDescription VerbsTransport::describe_link(const Pending& pending,
                                                          const Path& path) const {
   return {.local = {.host = settings_.host,
@@ -132,20 +154,21 @@ diagnosis::LinkDescription VerbsTransport::describe_link(const Pending& pending,
 }
 
 void VerbsTransport::open_queue_pair(Pending& pending) {
-  // What a device grants inline is only known by asking.
+  pending.capabilities = together_with(pending.paths.theirs);
+  // What a device grants inline is only known by asking. Some make no receive queue without room.
   for (const std::uint32_t inline_bytes : {inline_bytes_wanted, 64U, 0U}) {
     ibv_qp_init_attr wanted{};
     wanted.send_cq = queues_of(pending.index).sent.get();
     wanted.recv_cq = queues_of(pending.index).arrived.get();
     wanted.qp_type = IBV_QPT_RC;
     wanted.cap = {.max_send_wr = send_depth,
-                  .max_recv_wr = settings_.receives,
+                  .max_recv_wr = std::max(receives_for(pending.capabilities), 1U),
                   .max_send_sge = 2,
                   .max_recv_sge = 1,
                   .max_inline_data = inline_bytes};
     pending.queue_pair.reset(call_for_object(
         system_, "ibv_create_qp", [&] { return ibv_create_qp(domain_.get(), &wanted); }));
-    pending.inline_bytes_max = wanted.cap.max_inline_data;
+    pending.capabilities.inline_bytes_max = wanted.cap.max_inline_data;
     if (pending.queue_pair || errno != EINVAL) break;
   }
   if (!pending.queue_pair) fail_opening(settings_.port.device, "ibv_create_qp", errno);
@@ -191,8 +214,7 @@ Blob VerbsTransport::make_address(Pending& mine) {
   return Address{.qpn = mine.queue_pair->qp_num,
                  .psn = mine.psn,
                  .unroutable = mine.unroutable,
-                 .port = connector_->port(),
-                 .notifications = settings_.notifications}
+                 .port = connector_->port()}
       .encode();
 }
 
@@ -213,22 +235,19 @@ diagnosis::LinkDescription VerbsTransport::begin(Pending& mine, const Address& t
   return link;
 }
 
-Capabilities VerbsTransport::capabilities(const selection::Notifications& theirs,
-                                          std::uint32_t inline_bytes_max) {
-  const selection::Notifications& ours = settings_.notifications;
-  const Capabilities together{.name = "verbs",
-                              .bytes_in_order = ours.bytes_in_order && theirs.bytes_in_order,
-                              .registers_user_memory = true,
-                              .registered_sources = true,
-                              .small = std::max(ours.small, theirs.small),
-                              .medium = std::max(ours.medium, theirs.medium),
-                              .inline_bytes_max = inline_bytes_max,
-                              .write_bytes_max = write_bytes_max};
+VerbsConnection::Parts VerbsTransport::parts_of(Pending& pending, diagnosis::LinkDescription link) {
+  const Capabilities& together = pending.capabilities;
   may_get_immediates_ |= takes_immediates(together);
   immediates_ |= may_get_immediates_ && !settings_.second_rail;
   polled_ |= !settings_.second_rail &&
              (together.small == Notification::poll || together.medium == Notification::poll);
-  return together;
+  return {.transport = this,
+          .peer = pending.peer,
+          .index = pending.index,
+          .queue_pair = std::move(pending.queue_pair),
+          .capabilities = together,
+          .link = std::move(link),
+          .receives = receives_for(together)};
 }
 
 void VerbsTransport::say_joined(int peer, const diagnosis::LinkDescription& link,
@@ -244,41 +263,28 @@ std::unique_ptr<Connection> VerbsTransport::connect(int peer, BlobView peer_addr
   Pending& mine = pending_of(peer);
   const Address theirs = Address::decode(peer_address, peer);
   diagnosis::LinkDescription link = begin(mine, theirs);
-  const Capabilities together = capabilities(theirs.notifications, mine.inline_bytes_max);
-  say_joined(peer, link, together);
-  return std::make_unique<VerbsConnection>(
-      VerbsConnection::Parts{.transport = this,
-                             .peer = peer,
-                             .index = mine.index,
-                             .queue_pair = std::move(mine.queue_pair),
-                             .capabilities = together,
-                             .link = std::move(link),
-                             .receives = takes_immediates(together) ? settings_.receives : 0});
+  say_joined(peer, link, mine.capabilities);
+  return std::make_unique<VerbsConnection>(parts_of(mine, std::move(link)));
 }
 
 // ---- connections that are made when they are first used ----
 
-std::unique_ptr<Connection> VerbsTransport::connect_later(int peer, PeerPaths paths,
-                                                          const selection::Notifications& theirs) {
+std::unique_ptr<Connection> VerbsTransport::connect_later(int peer, PeerPaths paths) {
   if (!inline_bytes_max_) {
-    Pending asked{.paths = {}, .queue_pair = {}};
+    Pending asked{.paths = {.peer_host = {}, .theirs = notifications_, .choices = {}},
+                  .queue_pair = {}};
     open_queue_pair(asked);
-    inline_bytes_max_ = asked.inline_bytes_max;
+    inline_bytes_max_ = asked.capabilities.inline_bytes_max;
   }
   Pending& mine =
       pending_.emplace_back(Pending{.peer = peer,
                                     .index = static_cast<std::uint32_t>(pending_.size()),
                                     .paths = std::move(paths),
                                     .queue_pair = {}});
-  const Capabilities together = capabilities(theirs, *inline_bytes_max_);
+  mine.capabilities = together_with(mine.paths.theirs);
+  mine.capabilities.inline_bytes_max = *inline_bytes_max_;
   auto connection = std::make_unique<VerbsConnection>(
-      VerbsConnection::Parts{.transport = this,
-                             .peer = peer,
-                             .index = mine.index,
-                             .queue_pair = {},
-                             .capabilities = together,
-                             .link = describe_link(mine, mine.paths.choices.front()),
-                             .receives = takes_immediates(together) ? settings_.receives : 0});
+      parts_of(mine, describe_link(mine, mine.paths.choices.front())));
   mine.connection = connection.get();
   return connection;
 }

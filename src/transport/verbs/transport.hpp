@@ -1,9 +1,9 @@
 // RDMA over reliable-connected queue pairs (InfiniBand, RoCE, SoftRoCE): set-up.
 //
-// Bring-up, per peer: address_for (queue pair in INIT) → the bootstrap carries the addresses →
-// connect → once for all peers, make_ready (RTR, RTS; connector.hpp). Nothing is posted until every
-// rank is ready: a packet that meets a queue pair in INIT is dropped and costs a retransmission
-// timeout.
+// Bring-up: once it is known what every end relies on, rely_on. Then, per peer, address_for (queue
+// pair in INIT) → the bootstrap carries the addresses → connect → once for all peers, make_ready
+// (RTR, RTS; connector.hpp). Nothing is posted until every rank is ready: a packet that meets a
+// queue pair in INIT is dropped and costs a retransmission timeout.
 //
 // Or, for a connection that is made when it is first used: connect_later in bring-up; then, when it
 // is wanted here or by the peer, address_for → addresses are exchanged → join → each end tells the
@@ -25,6 +25,7 @@
 #include "base/system.hpp"
 #include "transport/transport.hpp"
 #include "transport/verbs/attributes.hpp"
+#include "transport/verbs/connection.hpp"
 #include "transport/verbs/connector.hpp"
 #include "transport/verbs/diagnosis/statuses.hpp"
 #include "transport/verbs/handles.hpp"
@@ -34,16 +35,14 @@
 
 namespace qpmesh::transport::verbs {
 
-class VerbsConnection;
-
 struct Settings {
   std::string host;
-  selection::PortChoice port;        // of the device that is opened
-  std::uint32_t peers = 0;           // how many connections there will be at most
-  std::uint32_t receives = 0;        // immediates of one peer that may be under way, by its credits
-  std::uint32_t queue_peers = 1;     // how many share a pair of completion queues
+  selection::PortChoice port;       // of the device that is opened
+  selection::DeviceFacts device{};  // its limits
+  std::uint32_t peers = 0;          // how many connections there will be at most
+  // Immediates of one peer that may be under way, by its credits and by how its records come.
+  std::function<std::uint32_t(const Capabilities&)> immediates_max{};
   std::int64_t link_timeout_ms = 0;  // option of that name
-  selection::Notifications notifications;
   // Carries no record and no immediate before it takes over from the first: until one comes, they
   // are looked for now and then.
   bool second_rail = false;
@@ -57,7 +56,8 @@ struct Path {
 };
 struct PeerPaths {
   std::string peer_host;
-  std::vector<Path> choices;  // best first, the same at both ends; at most 64
+  selection::Notifications theirs;  // what the peer's end relies on
+  std::vector<Path> choices;        // best first, the same at both ends; at most 64
 };
 
 class VerbsTransport final : public Transport {
@@ -76,20 +76,16 @@ class VerbsTransport final : public Transport {
       std::span<const std::byte> memory) const noexcept override {
     return regions_.address_of(memory);
   }
-  // What is left to rely on of the settings' notifications, as a self-test found. Before peers are
-  // told.
-  const selection::Notifications& relied_on() const noexcept { return settings_.notifications; }
-  void rely_on(const selection::Notifications& notifications) {
-    settings_.notifications = notifications;
-  }
+  // Once, before all that follows: what this end relies on, and the least that an end of its peers
+  // does. Makes the completion queues: only immediates take entries of those for arrivals. Throws
+  // Error{no_resource}, where the device has too little room or the system too little memory.
+  void rely_on(const selection::Notifications& ours, const selection::Notifications& least);
   // What the peer needs to connect to us by one of these paths.
   Blob address_for(int peer, PeerPaths paths);
   std::unique_ptr<Connection> connect(int peer, BlobView peer_address);
 
-  // A connection that is made when it is first used, by plain exchange. theirs: what the peer's end
-  // relies on, which relied_on() says there.
-  std::unique_ptr<Connection> connect_later(int peer, PeerPaths paths,
-                                            const selection::Notifications& theirs);
+  // A connection that is made when it is first used, by plain exchange.
+  std::unique_ptr<Connection> connect_later(int peer, PeerPaths paths);
   // Called when something is first posted or read on such a connection, once for each. It may throw
   // Error, or bad_alloc: then the connection fails.
   void ask_by(std::function<void(int peer)> want) { want_ = std::move(want); }
@@ -115,10 +111,10 @@ class VerbsTransport final : public Transport {
     int peer = -1;
     std::uint32_t index = 0;
     PeerPaths paths;
+    Capabilities capabilities{};
     std::uint64_t unroutable = 0;  // bit i: choices[i] has no route from here
     QueuePair queue_pair;
     std::uint32_t psn = 0;
-    std::uint32_t inline_bytes_max = 0;
     VerbsConnection* connection = nullptr;  // one that is made later
   };
   struct Address;  // what one end tells the other
@@ -128,7 +124,11 @@ class VerbsTransport final : public Transport {
   Blob make_address(Pending& pending);
   // By the first path that both ends have a route on.
   diagnosis::LinkDescription begin(Pending& mine, const Address& theirs);
-  Capabilities capabilities(const selection::Notifications& theirs, std::uint32_t inline_bytes_max);
+  Capabilities together_with(const selection::Notifications& theirs) const noexcept;
+  // What a queue pair has room for: all immediates that may be under way, and those whose receive
+  // requests have not gone back.
+  std::uint32_t receives_for(const Capabilities& capabilities) const;
+  VerbsConnection::Parts parts_of(Pending& pending, diagnosis::LinkDescription link);
   const ErrorDetail* port_down() const noexcept { return port_down_ ? &*port_down_ : nullptr; }
   void say_joined(int peer, const diagnosis::LinkDescription& link,
                   const Capabilities& capabilities) const;
@@ -141,9 +141,7 @@ class VerbsTransport final : public Transport {
     CompletionQueue sent;
     CompletionQueue arrived;
   };
-  const Queues& queues_of(std::uint32_t index) const {
-    return queues_[index / settings_.queue_peers];
-  }
+  const Queues& queues_of(std::uint32_t index) const { return queues_[index / queue_peers_]; }
   // Returns how many completions there were.
   int drain(ibv_cq& queue, void (VerbsConnection::*handle)(const ibv_wc&) noexcept) noexcept;
   // What the device has told, a port that went down among it: before a link's failure is explained,
@@ -158,6 +156,8 @@ class VerbsTransport final : public Transport {
   DeviceContext device_;
   ProtectionDomain domain_;
   CompletionChannel channel_;
+  selection::Notifications notifications_;
+  std::uint32_t queue_peers_ = 1;  // how many share a pair of completion queues
   std::vector<Queues> queues_;
   Regions regions_;
   base::UniqueFd wake_;  // epoll over the completion channel and the device's events
