@@ -270,9 +270,10 @@ TEST(bench_under_mpirun, one_rank_writes_the_file_with_our_counters) {
 // The folder stays, so that the peer's program is built once.
 const std::string compare_folder = QPMESH_BINARY_DIR "/compare_test";
 
+// Its process number is the first line.
 Result compare(const std::string& arguments) {
-  return run(fmt::format("{} {} --programs {}/bin --out {}", QPMESH_TEST_COMPARE, arguments,
-                         QPMESH_BINARY_DIR, compare_folder));
+  return run(fmt::format("echo $$; exec {} {} --programs {}/bin --out {}", QPMESH_TEST_COMPARE,
+                         arguments, QPMESH_BINARY_DIR, compare_folder));
 }
 
 std::string text_of(const std::string& path) {
@@ -299,6 +300,20 @@ TEST(compare, tells_how_ours_and_open_mpi_did_at_every_size) {
   for (const auto* piece : {"<svg ", ">qpmesh</text>", ">open_mpi</text>", "</svg>"}) {
     EXPECT_NE(svg.find(piece), std::string::npos) << piece << " in " << svg;
   }
+}
+
+TEST(compare, joins_ranks_of_two_hosts_by_a_cable) {
+  if (run("ip netns add qpmesh-compare-test && ip netns del qpmesh-compare-test").exit_code != 0)
+    GTEST_SKIP() << "network namespaces take root and ip (iproute2)";
+  const Result result = compare(
+      "latency --over cable --ranks 2 --min-bytes 8 --max-bytes 16 --turns 1 --samples 11 --peers "
+      "open_mpi");
+  ASSERT_EQ(result.exit_code, 0) << result.text;
+  for (const auto* piece : {"\n| 8 B | ", "\n| 16 B | ", " | open_mpi | "}) {
+    EXPECT_NE(result.text.find(piece), std::string::npos) << piece << " in " << result.text;
+  }
+  const std::string name = "qpmesh-" + result.text.substr(0, result.text.find('\n')) + "-";
+  EXPECT_EQ(run("ip netns list").text.find(name), std::string::npos) << "a host was left behind";
 }
 
 TEST(compare, a_peer_that_it_does_not_know_is_named_with_those_it_does) {
