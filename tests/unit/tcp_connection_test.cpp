@@ -8,6 +8,7 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "base/encryption.hpp"
@@ -69,7 +70,8 @@ class OneEnd : public testing::Test {
     EXPECT_EQ(connection->post({&nothing, 1}), Post::failed);
   }
 
-  base::System system;
+  base::FailPoints points;
+  base::System system{&points};
   std::vector<std::byte> window = std::vector<std::byte>(window_bytes);
   TcpTransport transport{system, {.inline_bytes_max = 4096}};
   base::UniqueFd peer;
@@ -169,6 +171,37 @@ TEST_F(OneEnd, shows_nothing_of_a_short_frame_before_all_of_it_is_here) {
     let_all_come();
     EXPECT_TRUE(all_are(std::span{window}.first(bytes), std::byte{9}));
   }
+}
+
+TEST_F(OneEnd, places_frames_of_all_lengths_in_a_row_wherever_a_call_ends) {
+  constexpr std::array<std::size_t, 12> lengths{64,     2'048,  2'049, 4'096,  16'384, 16'897,
+                                                18'928, 18'944, 64,    40'000, 3'000,  16'384};
+  constexpr std::size_t rounds = 8;
+  std::vector<std::byte> memory(rounds * std::reduce(lengths.begin(), lengths.end()));
+  const RemoteAddress address = transport.register_memory(memory, RegionKind::lasting);
+  std::vector<std::byte> wanted;
+  for (std::size_t i = 0; i < rounds * lengths.size(); ++i) {
+    const std::size_t bytes = lengths[i % lengths.size()];
+    const std::byte value{static_cast<unsigned char>(1 + i)};
+    send(FrameKind::write, address + wanted.size(), bytes, value);
+    wanted.insert(wanted.end(), bytes, value);
+    if (i % 5 == i / lengths.size() % 5) transport.progress();
+  }
+  let_all_come();
+  EXPECT_EQ(memory, wanted);
+}
+
+TEST_F(OneEnd, takes_several_frames_of_4_KiB_in_a_call) {
+  constexpr std::size_t count = 12;
+  constexpr std::size_t bytes = 4'096;
+  std::vector<std::byte> memory(count * bytes);
+  const RemoteAddress address = transport.register_memory(memory, RegionKind::lasting);
+  for (std::size_t i = 0; i < count; ++i)
+    send(FrameKind::write, address + i * bytes, bytes, std::byte{7});
+  const std::uint64_t before = points.calls();
+  while (memory.back() != std::byte{7} && connection->fault() == nullptr) transport.progress();
+  EXPECT_LE(points.calls() - before, count / 2);
+  EXPECT_TRUE(all_are(memory, std::byte{7}));
 }
 
 TEST_F(OneEnd, ends_at_bytes_that_are_no_frame) {

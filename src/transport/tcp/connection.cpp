@@ -21,7 +21,8 @@ namespace qpmesh::transport::tcp {
 namespace {
 
 constexpr std::size_t chain_writes_max = 16;
-constexpr std::size_t gathered_bytes_max = 512;
+// A message of 2 KiB with its record: of more, the copy costs what it saves.
+constexpr std::size_t gathered_bytes_max = (std::size_t{2} << 10) + 128;
 // Then the next connection has its turn.
 constexpr int receives_max = 8;
 
@@ -318,8 +319,8 @@ bool TcpConnection::receive_frames() noexcept {
   }
   // What is dropped passes through the buffer, which is empty while a long frame comes. Behind that
   // one little more is taken: what the buffer gets of the next long one is copied twice.
-  std::size_t room = input_.size() - input_held_;
-  if (target.at != nullptr) room = whole_bytes_max;
+  std::size_t room = (fits_input_ ? input_.size() : input_bytes_of_long) - input_held_;
+  if (target.at != nullptr && !fits_input_) room = whole_bytes_max;
   else if (target.dropped) room = std::min(room, incoming_.left);
   parts[used++] = {.iov_base = input_.data() + input_held_, .iov_len = room};
   const std::size_t count = receive({parts.data(), used});
@@ -391,6 +392,7 @@ bool TcpConnection::take_frames() noexcept {
     }
     const std::size_t here = std::min(bytes, input_held_ - at - sizeof header);
     if (here < bytes && bytes <= whole_bytes_max) break;
+    if (bytes > whole_bytes_max) fits_input_ = bytes + whole_bytes_max <= input_.size();
     if (bytes > 0) {
       const Target target = target_of(header);
       if (target.at == nullptr && !target.dropped) {

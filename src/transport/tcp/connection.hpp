@@ -62,8 +62,10 @@ class TcpConnection final : public Connection {
   void look_for_silence(Deadline now, std::int64_t silence_ms_max) noexcept;
 
  private:
-  // Many short frames in one call; of a long one little that has to be copied on.
-  static constexpr std::size_t input_bytes = (std::size_t{8} << 10) + 512;
+  // Many short frames in one call, or a message of 16 KiB: another call would cost more than to
+  // copy it on. Of a longer one little that has to be copied on.
+  static constexpr std::size_t input_bytes = (std::size_t{18} << 10) + 512;
+  static constexpr std::size_t input_bytes_of_long = (std::size_t{8} << 10) + 512;
 
   // A long frame whose beginning has come.
   struct Incoming {
@@ -138,6 +140,7 @@ class TcpConnection final : public Connection {
   Incoming incoming_;
   std::array<std::byte, input_bytes> input_;  // frames that are not placed yet
   std::size_t input_held_ = 0;                // bytes of them
+  bool fits_input_ = true;                    // the last one of more than whole_bytes_max
   std::uint64_t received_ = 0;                // bytes, since the beginning
   Silence silence_;
   bool asked_for_socket_ = false;
