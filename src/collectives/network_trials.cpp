@@ -5,8 +5,10 @@
 namespace qpmesh::collectives {
 namespace {
 
-// A row that was slower by this in all laps so far takes no further ones.
+// A row that was slower by this in so many laps takes no further one: in one somebody else may have
+// had the core.
 constexpr std::uint64_t left_out_factor = 3;
+constexpr std::uint32_t left_out_laps = 2;
 // A try lasts about so long, if it is what is predicted: some calls in a row, because a rank that
 // only gives goes on while they are under way. All of them count: where that one shares its core
 // with one that takes, the last ones are no more than taken. In the first trial fewer: many
@@ -16,6 +18,11 @@ constexpr std::uint64_t network_try_calls_max = 256;
 constexpr std::uint64_t quick_try_ns = 250'000;
 constexpr std::uint64_t quick_try_calls_max = 24;
 constexpr std::uint64_t network_try_calls_min = 2;
+// Each try of a proof, but of a quick one. By then a rank that only gives has come to the end of
+// its rings, where messages are not tiny.
+constexpr std::uint64_t proof_try_ns = 6'000'000;
+constexpr std::uint64_t proof_try_calls_max = 1024;
+constexpr std::uint32_t proofs_max = 4;
 // Another row must be better by a twentieth, or the one that runs stays.
 constexpr std::uint64_t better_parts = 20;
 // What all members do together before a try, and to judge.
@@ -60,7 +67,7 @@ Leg NetworkTrials::leg_at(std::uint32_t position) const noexcept {
           .stamp = static_cast<int>(number),
           .begins = true,
           .ends = true,
-          .is_first = call % try_calls_ == 0};
+          .is_first = proves_ ? call == 0 : call % try_calls_ == 0};
 }
 
 void NetworkTrials::add(int number, std::uint64_t ns) noexcept {
@@ -87,36 +94,80 @@ void NetworkTrials::judge(const TryTimes& slowest) noexcept {
   for (std::size_t number = 0; number < tried_.count; ++number) {
     spent_ns_ += meeting_ns;
     if (slowest[number] == never) continue;
-    Known& known = known_[tried_.rows[number]];
-    known.add(slowest[number] / try_calls_);
-    known.samples += try_calls_;
+    known_[tried_.rows[number]].samples += try_calls_;
     spent_ns_ += slowest[number];
     spent_calls_ += try_calls_;
   }
   here_ = {};
   ended_ = {};
+  if (proves_) judge_proof(slowest);
+  else judge_lap(slowest);
+}
+
+void NetworkTrials::judge_lap(const TryTimes& slowest) noexcept {
+  for (std::size_t number = 0; number < tried_.count; ++number) {
+    if (slowest[number] != never) known_[tried_.rows[number]].add(slowest[number] / try_calls_);
+  }
   std::uint64_t least_ns = never;
   for (const RowIndex row : tried_) least_ns = std::min(least_ns, known_[row].median_ns());
   // A row without a figure may have been the last one, whose calls were still under way.
   tried_.drop_if([&](RowIndex row) {
     const Known& known = known_[row];
-    return known.laps > 0 && least_ns != never && known.median_ns() / left_out_factor > least_ns;
+    return known.laps >= left_out_laps && least_ns != never &&
+           known.least_ns() / left_out_factor > least_ns;
   });
-  if (--laps_left_ == 0 || tried_.count == 1) return end_trial();
+  if (--laps_left_ == 0 || tried_.count == 1) return prove();
   std::reverse(tried_.begin(), tried_.end());  // each follows each
   idle_calls_ = 0;
 }
 
-void NetworkTrials::end_trial() noexcept {
+void NetworkTrials::judge_proof(const TryTimes& slowest) noexcept {
+  TryTimes sorted = slowest;
+  std::sort(sorted.begin(), sorted.begin() + proof_tries);
+  const std::uint64_t median_ns = sorted[proof_tries / 2];
+  Known& known = known_[tried_.rows[0]];
+  // Without a time, as where all calls were only started, what is known stays.
+  known.proven_ns = median_ns == never ? known.median_ns() : median_ns / try_calls_;
+  prove();
+}
+
+// The best of the laps proves itself first, then each that was better in some lap than the best
+// proof.
+void NetworkTrials::prove() noexcept {
+  std::uint64_t proven_ns = never;
   RowIndex best = row_;
   for (const RowIndex row : candidates_) {
-    const std::uint64_t of_best_ns = known_[best].median_ns();
-    const std::uint64_t margin_ns = best == row_ ? of_best_ns / better_parts : 0;
-    if (known_[row].median_ns() < of_best_ns - margin_ns) best = row;
+    if (known_[row].is_proven() && known_[row].proven_ns < proven_ns) {
+      best = row;
+      proven_ns = known_[row].proven_ns;
+    }
   }
+  std::uint64_t challenging_ns = never;
+  RowIndex challenger = row_;
+  for (const RowIndex row : candidates_) {
+    const Known& known = known_[row];
+    if (known.is_proven() || known.least_ns() >= proven_ns) continue;
+    if (known.median_ns() < challenging_ns) {
+      challenger = row;
+      challenging_ns = known.median_ns();
+    }
+  }
+  if (challenging_ns == never || proofs_ == proofs_max) return end_trial(best);
+  ++proofs_;
+  proves_ = true;
+  tried_ = {};
+  for (std::size_t i = 0; i < proof_tries; ++i) tried_.add(challenger);
+  try_calls_ = is_quick_ ? calls_in(quick_try_ns, challenging_ns, quick_try_calls_max)
+                         : calls_in(proof_try_ns, challenging_ns, proof_try_calls_max);
+  idle_calls_ = 0;
+}
+
+void NetworkTrials::end_trial(RowIndex best) noexcept {
+  const std::uint64_t of_row_ns = known_[row_].best_known_ns();
+  if (known_[best].best_known_ns() >= of_row_ns - of_row_ns / better_parts) best = row_;
   if (!is_quick_) patience_ = best == row_ ? std::min(2 * patience_, network_patience_max) : 1;
   row_ = best;
-  const std::uint64_t call_ns = known_[best].median_ns();
+  const std::uint64_t call_ns = known_[best].best_known_ns();
   if (call_ns != never) {
     const std::uint64_t lost_ns = spent_ns_ - std::min(spent_ns_, spent_calls_ * call_ns);
     const std::uint64_t idle_ns =
@@ -130,6 +181,8 @@ void NetworkTrials::end_trial() noexcept {
   }
   is_quick_ = false;
   laps_left_ = laps_max;
+  proves_ = false;
+  proofs_ = 0;
   tried_ = candidates_;
   spent_ns_ = spent_calls_ = 0;
 }
@@ -137,7 +190,7 @@ void NetworkTrials::end_trial() noexcept {
 Figure NetworkTrials::figure(RowIndex row) const noexcept {
   const Known& known = known_[row];
   if (known.laps == 0) return {};
-  return {.us = static_cast<float>(known.median_ns()) * 1e-3F, .samples = known.samples};
+  return {.us = static_cast<float>(known.best_known_ns()) * 1e-3F, .samples = known.samples};
 }
 
 }  // namespace qpmesh::collectives

@@ -3,8 +3,10 @@
 //
 // As on a node (trials.hpp) all members count the calls of a class alike. In a trial the rows run
 // in laps, some calls each. Who only gives waits for all others before a try: so a try takes what
-// its calls take until the last member has them, also where they run ahead of those that take. When
-// a lap is over, the members tell each other the times of their calls: of each try
+// its calls take until the last member has them, also where they run ahead of those that take. Then
+// the best prove themselves, one after another, for longer: a short try tells too little where
+// whoever gives finds all rings empty, and too much where somebody else had a core. When a lap or a
+// proof is over, the members tell each other the times of their calls: of each try
 // the longest one counts. All judge these alike, by whole numbers, which every machine computes
 // alike. That is a round of messages, so trials are rare.
 #pragma once
@@ -44,18 +46,25 @@ class NetworkTrials {
   Figure figure(RowIndex row) const noexcept;
 
   static constexpr std::uint64_t never = ~std::uint64_t{0};
-  static constexpr std::uint32_t laps_max = 3;  // of a trial
+  static constexpr std::uint32_t laps_max = 3;   // of a trial
+  static constexpr std::size_t proof_tries = 3;  // in a row, of which the median counts
 
  private:
-  void end_trial() noexcept;
+  void judge_lap(const TryTimes& slowest) noexcept;
+  void judge_proof(const TryTimes& slowest) noexcept;
+  // The next proof, or the end of the trial.
+  void prove() noexcept;
+  void end_trial(RowIndex best) noexcept;
 
   TriedRows candidates_;
-  TriedRows tried_;  // in this lap, in this order
+  TriedRows tried_;  // in this lap, in this order; in a proof one row, several times
   RowIndex row_;
   std::uint32_t idle_calls_;  // before the next lap
   std::uint32_t try_calls_;
-  std::uint32_t laps_left_;  // of this trial, with this lap
-  bool is_quick_ = true;     // this trial: the first one
+  std::uint32_t laps_left_;   // of this trial, with this lap
+  bool proves_ = false;       // behind the last lap
+  std::uint32_t proofs_ = 0;  // of this trial
+  bool is_quick_ = true;      // this trial: the first one
   std::uint32_t patience_ = 1;
   std::uint64_t spent_ns_ = 0;     // in the tries of this trial
   std::uint64_t spent_calls_ = 0;  // on that
@@ -67,9 +76,13 @@ class NetworkTrials {
     std::array<std::uint64_t, laps_max> call_ns{};  // sorted
     std::uint32_t laps = 0;
     std::uint32_t samples = 0;
+    std::uint64_t proven_ns = never;
 
     void add(std::uint64_t ns) noexcept;
+    std::uint64_t least_ns() const noexcept { return laps == 0 ? never : call_ns[0]; }
     std::uint64_t median_ns() const noexcept { return laps == 0 ? never : call_ns[laps / 2]; }
+    bool is_proven() const noexcept { return proven_ns != never; }
+    std::uint64_t best_known_ns() const noexcept { return is_proven() ? proven_ns : median_ns(); }
   };
   std::array<Known, rows_max> known_{};
 };
