@@ -158,9 +158,21 @@ std::vector<RowIndex> Selector::candidates(const CallShape& shape, Collective co
       known.push_back({.s = predicted_s(shape, *rows[i]), .row = static_cast<RowIndex>(i)});
   }
   std::ranges::stable_sort(known, {}, &Predicted::s);
+  // Formulas of rows without levels do not know which of their messages stay on a node: of either
+  // kind the cheapest is tried, and what is near to it.
+  const auto by_levels = [&](const Predicted& each) {
+    CallShape flat = shape;
+    flat.levels = {};
+    return !rows[each.row]->applies(flat);
+  };
+  const auto other_kind = std::ranges::find_if(
+      known, [&](const Predicted& each) { return by_levels(each) != by_levels(known.front()); });
+  if (other_kind != known.end()) std::rotate(known.begin() + 1, other_kind, other_kind + 1);
   std::vector<RowIndex> found;
   for (const Predicted& each : known) {
-    if (each.s <= tried_factor * known.front().s) found.push_back(each.row);
+    const bool is_first_kind = by_levels(each) == by_levels(known.front());
+    if (each.s <= tried_factor * (is_first_kind ? known.front() : known[1]).s)
+      found.push_back(each.row);
   }
   if (!found.empty()) {
     std::stable_partition(found.begin() + 1, found.end(),

@@ -96,6 +96,34 @@ TEST(selector, doubles_where_a_further_message_costs_as_much_as_a_round) {
   EXPECT_EQ(chosen(carried_by_processors, 2, 8), "recursive_multiplying");
 }
 
+// Formulas of rows without levels count every message as one between nodes.
+TEST(selector, tries_rows_with_levels_and_flat_ones_however_far_apart_their_predictions_are) {
+  const TopologyParams nodes{.ranks_per_link = 64};
+  const CallShape shape{.size = 1'024,
+                        .bytes = std::size_t{1} << 20,
+                        .levels = {.nodes = 16,
+                                   .node_ranks_min = 64,
+                                   .node_ranks_max = 64,
+                                   .in_order = true,
+                                   .load_memory = false}};
+  const auto predicted_s = [&](std::string_view name) {
+    return row(Collective::allgather, name)->cost(shape, nodes.model(shape)).time_s;
+  };
+  const auto cheapest_of = [&](std::initializer_list<std::string_view> names) {
+    return std::ranges::min(names, {}, predicted_s);
+  };
+  const std::string_view flat = cheapest_of({"all_pairs", "circulant", "ring"});
+  const std::string_view levels = cheapest_of({"leaders", "lanes", "multiport"});
+  ASSERT_GT(predicted_s(flat), 5 * predicted_s(levels));
+  Selector selector{nodes, nullptr, {.by_messages = true}};
+  std::map<std::string_view, int> tried;
+  for (Choice choice = selector.select(shape, Collective::allgather, {}); choice.row != nullptr;
+       choice = selector.select(shape, Collective::allgather, {}))
+    ++tried[choice.row->name];  // until the members would judge
+  EXPECT_TRUE(tried.contains(flat)) << flat;
+  EXPECT_TRUE(tried.contains(levels)) << levels;
+}
+
 TEST(selector, takes_rows_that_apply_and_remembers_nothing_of_unusual_shapes) {
   Selector selector{network};
   constexpr std::size_t bytes = std::size_t{1} << 24;
@@ -143,10 +171,11 @@ TEST(selector, refuses_what_is_unknown_or_does_not_apply_whoever_wants_it) {
                     {ErrorCode::bad_argument, no_peer, "",
                      "binomial does not apply to blocks of unequal lengths", "these do: linear"}),
             "");
-  EXPECT_EQ(refusal([&] { selector.select({.size = 4}, Collective::scan, "quick"); },
-                    {ErrorCode::bad_argument, no_peer, "", "'quick' is no algorithm of scan",
-                     "known: doubling, chain, one_shot, one_pass, one_pass_streamed, leaders"}),
-            "");
+  EXPECT_EQ(
+      refusal([&] { selector.select({.size = 4}, Collective::scan, "quick"); },
+              {ErrorCode::bad_argument, no_peer, "", "'quick' is no algorithm of scan",
+               "known: doubling, chain, one_shot, one_pass, one_pass_streamed, leaders"}),
+      "");
 }
 
 TEST(selector, takes_rows_of_a_node_only_there_and_where_they_apply) {
