@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "calls/pending_operation.hpp"
@@ -46,6 +47,9 @@ Script starts_many(SimulatedJob* job, int rank, int calls, std::uint64_t seed,
   const auto size = static_cast<std::uint64_t>(world.size());
   Random random{seed * 100 + static_cast<std::uint64_t>(rank)};
   Random same{seed};  // on every rank
+  const bool scans_by_nodes = std::ranges::any_of(
+      world.explain(Collective::scan, 8),
+      [](const Candidate& row) { return row.algorithm == "lanes" && row.applies; });
   std::vector<Call> all(index(calls));
   for (int i = 0; i < calls; ++i) {
     Call& call = all[index(i)];
@@ -71,7 +75,8 @@ Script starts_many(SimulatedJob* job, int rank, int calls, std::uint64_t seed,
         break;
       case 3:  // of what rank 0 has
         if (rank == 0) std::ranges::fill(call.data, own * size);
-        call.request = world.scan_async(call.data, call.data, sum);
+        call.request =
+            world.scan_async(call.data, call.data, sum, scans_by_nodes ? options : CallOptions{});
         break;
       default: std::ranges::fill(call.data, own * size); call.request = world.barrier_async();
     }

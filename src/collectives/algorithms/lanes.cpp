@@ -3,13 +3,12 @@
 // network more often than by leaders, and every rank works on it. Every part is a row of its own,
 // for fewer ranks (hierarchy.hpp).
 // Wins for long vectors on several nodes. Costs are the sums of the parts'. A long vector of
-// a broadcast, reduce or allreduce goes in pieces, of which some are on the nodes while one is
-// between them: all but the first cost the longer one of the two.
-// There are as many lanes as the node with the fewest ranks has. Blocks of each rank need nodes
-// with equally many. Operands are combined node by node: every rank has the same bits, and rank
-// order is kept where the ranks of each node follow one another.
-// Sources: J. L. Träff, "Decomposing collectives for exploiting multi-lane communication", 2019;
-// UCC cl/hier.
+// a broadcast, reduce, allreduce or scan goes in pieces, of which some are on the nodes while one
+// is between them: all but the first cost the longer one of the two. There are as many lanes as the
+// node with the fewest ranks has. Blocks of each rank need nodes with equally many. Operands are
+// combined node by node: every rank has the same bits, and rank order is kept where the ranks of
+// each node follow one another. Sources: J. L. Träff, "Decomposing collectives for exploiting
+// multi-lane communication", 2019; UCC cl/hier.
 #include "collectives/hierarchy.hpp"
 
 namespace qpmesh::collectives {
@@ -180,6 +179,113 @@ Cost allreduce_cost(const CallShape& shape, const CostModel& model) {
   });
 }
 
+// ---- scans: each lane has its slice of what the nodes before come to ----
+
+// Of each rank with a lane: its slice of the sum of this node, which its last rank has at `sum`.
+// The last operation of this side.
+Task share_sum(Group group, const Arguments& arguments, const Slices& slices, const std::byte* sum,
+               std::byte* slice, Ticket& before) {
+  Arguments part = arguments;
+  part.root = slices.levels.last_index();
+  part.in = sum;
+  part.in_blocks = slices.all();
+  part.out = slice;
+  part.element_count = slices.length();
+  if (!group.is_piece()) before.leave();
+  co_await slices.levels.before(group, Collective::scatter, slices.all().bytes(), part,
+                                slices.differ());
+  before.leave();
+}
+
+// Until every rank of this node has put what all nodes before it come to before its result.
+// slice: this rank's of the sum of the node. nodes_before: memory for a vector, or out where there
+// is nothing to combine with. The first node has none before it.
+Task put_before(Group group, const Arguments& arguments, const Slices& slices, std::byte* slice,
+                std::byte* nodes_before, Ticket& after) {
+  if (slices.bytes() > 0) {
+    Arguments part = in_lane(arguments, slices, slice);
+    part.out = nodes_before + slices.first_bytes();
+    co_await slices.levels.lane(group, Collective::exscan, slices.bytes(), part);
+  }
+  if (slices.levels.is_first_node()) co_return;
+  Arguments whole = arguments;
+  whole.out = nodes_before;
+  co_await put_together(group, whole, slices, after);
+  if (nodes_before == arguments.out) co_return;
+  const std::array<const std::byte*, 2> sources{nodes_before, arguments.out};
+  group.reduce(arguments.reducer, arguments.out, sources, arguments.bytes());
+}
+
+Task scan_piece(Group group, const Arguments& arguments) {
+  Hierarchy& levels = group.hierarchy();
+  Ticket before = levels.ticket_before(group);
+  Ticket after = levels.ticket_after(group);
+  if (levels.is_first_node()) after.leave();
+  const Slices slices{group, arguments};
+  const std::size_t bytes = arguments.bytes();
+  const Scratch slice{group, slices.bytes()};
+  const Scratch nodes_before{group, levels.is_first_node() ? 0 : bytes};
+  co_await before.come();
+  co_await levels.before(group, Collective::scan, bytes, arguments);
+  co_await share_sum(group, arguments, slices, arguments.out, slice.data(), before);
+  co_await put_before(group, arguments, slices, slice.data(), nodes_before.data(), after);
+}
+
+// The first rank of a node has nobody before it there: what the nodes before come to is its result.
+Task exscan_piece(Group group, const Arguments& arguments) {
+  Hierarchy& levels = group.hierarchy();
+  Ticket before = levels.ticket_before(group);
+  Ticket after = levels.ticket_after(group);
+  if (levels.is_first_node()) after.leave();
+  const Slices slices{group, arguments};
+  const std::size_t bytes = arguments.bytes();
+  const bool has_ranks_before = levels.index() > 0;
+  const bool is_last = levels.index() == levels.last_index();
+  const Scratch slice{group, slices.bytes()};
+  const Scratch received{group, has_ranks_before && !levels.is_first_node() ? bytes : 0};
+  const Scratch sum{group, is_last ? bytes : 0};
+  if (is_last) group.copy(sum.data(), arguments.in, bytes);  // in may be out
+  co_await before.come();
+  co_await levels.before(group, Collective::exscan, bytes, arguments);
+  if (is_last && has_ranks_before) {
+    const std::array<const std::byte*, 2> sources{arguments.out, sum.data()};
+    group.reduce(arguments.reducer, sum.data(), sources, bytes);
+  }
+  co_await share_sum(group, arguments, slices, sum.data(), slice.data(), before);
+  co_await put_before(group, arguments, slices, slice.data(),
+                      has_ranks_before ? received.data() : arguments.out, after);
+}
+
+Task scan(Group group, const Arguments& arguments) {
+  return group.hierarchy().in_pieces(group, arguments, scan_piece);
+}
+
+Task exscan(Group group, const Arguments& arguments) {
+  return group.hierarchy().in_pieces(group, arguments, exscan_piece);
+}
+
+// A rank combines, or copies, so often by itself.
+Cost scan_of(const CallShape& shape, const CostModel& model, Collective collective, int combined,
+             int copied) {
+  const PartCost part{shape, model};
+  const int lanes = shape.levels.node_ranks_min;
+  return part.in_pieces([&](double bytes) {
+    Cost on_node = part.on_node(collective, bytes);
+    on_node += part.on_node(Collective::scatter, bytes);
+    on_node += part.on_node(Collective::allgather, bytes);
+    on_node.time_s += combined * bytes * model.reduced_byte_s + copied * model.copy_s(bytes);
+    return PartCost::Both{on_node, part.between_nodes(Collective::exscan, bytes / lanes, lanes)};
+  });
+}
+
+Cost scan_cost(const CallShape& shape, const CostModel& model) {
+  return scan_of(shape, model, Collective::scan, 1, 0);
+}
+
+Cost exscan_cost(const CallShape& shape, const CostModel& model) {
+  return scan_of(shape, model, Collective::exscan, 2, 1);
+}
+
 // ---- blocks: each rank moves those of its lane between the nodes, and shares them on its own ----
 
 bool has_equal_nodes(const CallShape& shape) {
@@ -327,5 +433,9 @@ extern constexpr Algorithm reduce_scatter_lanes{Collective::reduce_scatter, "lan
                                                 reduce_scatter};
 extern constexpr Algorithm alltoall_lanes{Collective::alltoall, "lanes", has_equal_nodes_in_order,
                                           alltoall_cost, alltoall};
+extern constexpr Algorithm scan_lanes{Collective::scan, "lanes", has_levels_in_order, scan_cost,
+                                      scan};
+extern constexpr Algorithm exscan_lanes{Collective::exscan, "lanes", has_levels_in_order,
+                                        exscan_cost, exscan};
 
 }  // namespace qpmesh::collectives
