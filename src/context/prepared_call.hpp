@@ -4,9 +4,9 @@
 // them: their owner may drop or change them when the call has returned.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "collectives/algorithm.hpp"
@@ -23,8 +23,19 @@ struct KeptLayout {
   std::vector<std::size_t> offsets_bytes{};
 
   bool is_like(const detail::AnyLayout& other) const noexcept {
-    return is_list == other.is_list && std::ranges::equal(counts, other.counts) &&
-           std::ranges::equal(displacements, other.displacements);
+    return is_list == other.is_list && is_like(counts, other.counts) &&
+           is_like(displacements, other.displacements);
+  }
+
+ private:
+  // A loop: most lists are shorter than a call of memcmp is long.
+  static bool is_like(const std::vector<std::size_t>& kept,
+                      std::span<const std::size_t> other) noexcept {
+    if (kept.size() != other.size()) return false;
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      if (kept[i] != other[i]) return false;
+    }
+    return true;
   }
 };
 

@@ -148,20 +148,35 @@ bool copy_block(const Group& group, NodeOperation& node, int from, int block, in
   return true;
 }
 
+// A vector that is one block. As a list, which is read without the divisions of even blocks.
+Blocks only_block(const Arguments& arguments) noexcept {
+  static constexpr std::size_t first_bytes = 0;
+  return {.element_count = arguments.element_count,
+          .element_bytes = arguments.element_bytes,
+          .block_count = 1,
+          .gapless = true,
+          .counts = &arguments.element_count,
+          .offsets_bytes = &first_bytes};
+}
+
+// This rank's own block, which is empty where a program gives or takes nothing.
+void keep_block(const Group& group, std::byte* target, const std::byte* source, std::size_t bytes) {
+  if (bytes > 0) group.copy(target, source, bytes);
+}
+
 // A form: what a rank gives, what it takes itself, the members that may have something
 // for it, and where it takes what is due from one of them.
 struct Gather {
   static Given given(const Group& group, const Arguments& arguments) {
     if (group.rank() == arguments.root) return {};
-    return {arguments.in, even_blocks(arguments.element_count, 1, arguments.element_bytes),
-            arguments.root, Given::none};
+    return {arguments.in, only_block(arguments), arguments.root, Given::none};
   }
   static RankRange givers(const Group& group, const Arguments& arguments) {
     return group.rank() == arguments.root ? RankRange{0, group.size()} : RankRange{};
   }
   static void keep(const Group& group, const Arguments& arguments) {
     if (group.rank() != arguments.root) return;
-    group.copy(arguments.out + arguments.out_blocks.first_bytes(group.rank()), arguments.in,
+    keep_block(group, arguments.out + arguments.out_blocks.first_bytes(group.rank()), arguments.in,
                arguments.bytes());
   }
   static std::span<std::byte> due(const Arguments& arguments, int from) {
@@ -190,7 +205,7 @@ struct Scatter : FromTable {
   }
   static void keep(const Group& group, const Arguments& arguments) {
     if (group.rank() != arguments.root) return;
-    group.copy(arguments.out, arguments.in + arguments.in_blocks.first_bytes(arguments.root),
+    keep_block(group, arguments.out, arguments.in + arguments.in_blocks.first_bytes(arguments.root),
                arguments.bytes());
   }
   static std::span<std::byte> due(const Arguments& arguments, int /*from*/) {
@@ -207,7 +222,7 @@ struct Alltoall : FromTable {
   }
   static void keep(const Group& group, const Arguments& arguments) {
     const int rank = group.rank();
-    group.copy(arguments.out + arguments.out_blocks.first_bytes(rank),
+    keep_block(group, arguments.out + arguments.out_blocks.first_bytes(rank),
                arguments.in + arguments.in_blocks.first_bytes(rank),
                arguments.out_blocks.length_bytes(rank));
   }
@@ -235,9 +250,10 @@ bool is_due(const Group& group, const Arguments& arguments, RankRange givers) {
 
 // What is left where it has to wait for long, or a vector stays where it is: who takes of that says
 // so in step 2, and who gave it waits for that. Who has to wait tells first what it gives, if only
-// that it is nothing: of two that await each other each learns that nothing comes.
+// that it is nothing: of two that await each other each learns that nothing comes. taken: what is
+// due from members before this one is here already.
 template <class Form>
-Task go_on(Group group, const Arguments& arguments, Given given, bool has_begun,
+Task go_on(Group group, const Arguments& arguments, Given given, bool has_begun, int taken,
            NodeOperation node) {
   bool has_published = given.is_something();
   if (!has_begun) {
@@ -251,14 +267,15 @@ Task go_on(Group group, const Arguments& arguments, Given given, bool has_begun,
   }
   const RankRange givers = Form::givers(group, arguments);
   bool is_awaited = false;
-  if (!has_published && given.blocks.block_count > 0 && is_due<Form>(group, arguments, givers)) {
+  if (!has_published && given.blocks.block_count > 0 &&
+      is_due<Form>(group, arguments, {std::max(givers.first, taken), givers.end})) {
     co_await node.own_slot();
     given.publish(node);
     has_published = true;
   }
   for (int from = group.next(); from != group.rank(); from = group.after(from)) {
     const std::span<std::byte> due = due_from<Form>(group, arguments, givers, from);
-    if (due.empty()) continue;
+    if (from < taken || due.empty()) continue;
     co_await node.member_or_end(from, 1);
     if (!node.has_come(from, 1))
       node.refuse(messaging::wrong_step_length(node.named(from), 0, due.size()));
@@ -290,20 +307,23 @@ Task run(Group group, const Arguments& arguments) {
   for (int from = givers.first; from < givers.end; ++from) {
     if (const std::size_t bytes = due(from).size(); bytes > 0) node.note_gift_from(from, bytes);
   }
-  const bool gives = given.is_something();
-  if (!(gives ? node.own_slot() : node.own_end()).is_soon_over())
-    return go_on<Form>(group, arguments, given, false, std::move(node));
-  if (gives) given.publish(node);
+  if (given.is_something()) {
+    if (!node.has_own_slot() && !node.own_slot().is_soon_over())
+      return go_on<Form>(group, arguments, given, false, givers.first, std::move(node));
+    given.publish(node);
+  } else if (!node.has_own_end() && !node.own_end().is_soon_over()) {
+    return go_on<Form>(group, arguments, given, false, givers.first, std::move(node));
+  }
   Form::keep(group, arguments);
-  bool is_over = !given.is_exposed;
-  for (int from = givers.first; from < givers.end && is_over; ++from) {
-    if (!due(from).empty())
-      is_over = node.member(from, 1).is_soon_over() && !node.places_apart(from);
-  }
-  if (!is_over) return go_on<Form>(group, arguments, given, true, std::move(node));
   for (int from = givers.first; from < givers.end; ++from) {
-    if (!due(from).empty()) Form::take(node, group, from, due(from));
+    const std::span<std::byte> block = due(from);
+    if (block.empty()) continue;
+    if (!node.member(from, 1).is_soon_over() || node.places_apart(from))
+      return go_on<Form>(group, arguments, given, true, from, std::move(node));
+    Form::take(node, group, from, block);
   }
+  if (given.is_exposed)
+    return go_on<Form>(group, arguments, given, true, givers.end, std::move(node));
   return Task::ended();
 }
 

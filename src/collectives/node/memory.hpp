@@ -192,12 +192,16 @@ class NodeMemory final : public progress::Pollable {
     }
   }
 
+  // Had every member finished so many operations when this rank last asked them all?
+  bool is_known_done(std::uint64_t target) const noexcept {
+    return has_reached(done_by_all_, target);
+  }
   // True: nothing to wait for any more. Otherwise the wait is registered, and its operation
   // completes.
   bool start(NodeWait& wait) noexcept { return is_soon_over(wait) || enlist(wait); }
   // The same, and nothing is registered.
   bool is_soon_over(NodeWait& wait) noexcept {
-    if (wait.what == NodeWait::For::end && has_reached(done_by_all_, wait.stage)) return true;
+    if (wait.what == NodeWait::For::end && is_known_done(wait.stage)) return true;
     for (int spin = 0; spin < spins_max_; ++spin) {
       if (look(wait)) return true;
       // Loads without a pause take the line from its writer between two of its stores.

@@ -89,6 +89,15 @@ class NodeOperation {
     return wait_for(NodeWait::For::end, number_ + 1 - node_slot_count,
                     {memory_.rank(), memory_.rank() + 1});
   }
+  // Is the wait for own_slot(), or for own_end(), over by what is known here? The usual case, for a
+  // comparison; false says nothing.
+  bool has_own_slot() const noexcept {
+    const std::uint64_t of_slot = number_ + 1 - node_slot_count;
+    return memory_.is_known_done(of_slot) && memory_.is_known_done(staging_.done_before);
+  }
+  bool has_own_end() const noexcept {
+    return has_reached(memory_.own_words().done(), number_ + 1 - node_slot_count);
+  }
   // Until some members, all of them, or one, have come to a step.
   NodeAwaiter members(RankRange who, std::uint32_t step) noexcept {
     return wait_for(NodeWait::For::stage, stage(step), who);
