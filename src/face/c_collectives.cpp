@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/bytes.hpp"
+#include "calls/pending_operation.hpp"
 #include "face/c_interface.hpp"
 #include "qpmesh/local.hpp"
 
@@ -88,18 +89,26 @@ Reduced reduced(qpmesh_type type, qpmesh_reduction reduction, const UserFunction
 
 // Blocks of unequal lengths, for as long as a call runs.
 struct Cut {
-  Elements elements{};
   detail::AnyLayout layout{};
   std::optional<Blocks<std::byte>> ranges{};
 };
 
 // So many that they cannot be counted no memory holds.
 std::size_t added(std::size_t a, std::size_t b) noexcept {
-  return a > std::numeric_limits<std::size_t>::max() - b ? std::numeric_limits<std::size_t>::max()
-                                                         : a + b;
+  const std::size_t sum = a + b;
+  return sum < a ? std::numeric_limits<std::size_t>::max() : sum;
 }
 
-void cut(Cut& into, const qpmesh_blocks& blocks, std::size_t ranks, AnElement element,
+// Range: what the call reads, or what it writes. Member by member, as all here: to copy what was
+// written just now waits until it has left the core.
+template <class Range>
+void set(Range& range, void* data, std::size_t count) noexcept {
+  range.data = data;
+  range.element_count = count;
+}
+
+template <class Range>
+void cut(Cut& into, Range& range, const qpmesh_blocks& blocks, std::size_t ranks, AnElement element,
          std::string_view operation) {
   const std::span counts{&required(blocks.counts, "counts", operation), ranks};
   std::size_t count = 0;
@@ -118,27 +127,28 @@ void cut(Cut& into, const qpmesh_blocks& blocks, std::size_t ranks, AnElement el
     }
     const auto& lists = into.ranges.emplace(std::span<const std::span<std::byte>>{list});
     into.layout = {{counts, lists.layout().displacements}, true};
-    into.elements = target(lists.data(), count, element);
+    set(range, lists.data(), count);
     return;
   }
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    count = blocks.displacements == nullptr
-                ? added(count, counts[rank])
-                : std::max(count, added(blocks.displacements[rank], counts[rank]));
+  into.layout.counts = counts;
+  if (blocks.displacements == nullptr) {
+    for (std::size_t rank = 0; rank < ranks; ++rank) count = added(count, counts[rank]);
+  } else {
+    into.layout.displacements = {blocks.displacements, ranks};
+    for (std::size_t rank = 0; rank < ranks; ++rank)
+      count = std::max(count, added(blocks.displacements[rank], counts[rank]));
   }
-  into.layout = {{counts, {}}, false};
-  if (blocks.displacements != nullptr) into.layout.displacements = {blocks.displacements, ranks};
-  into.elements = target(blocks.data, count, element);
+  set(range, blocks.data, count);
 }
 
 // ---- calls ----
 
 // What the description of a collective is made of.
 struct Description {
-  Description(const qpmesh_communicator& of, const UserFunction& user_function,
+  Description(const context::CommunicatorState& of, const UserFunction& user_function,
               std::string_view call)
-      : ranks{static_cast<std::size_t>(of.communicator.size())},
-        rank{of.communicator.rank()},
+      : ranks{static_cast<std::size_t>(of.size())},
+        rank{of.rank()},
         user{user_function},
         operation{call} {}
 
@@ -158,24 +168,30 @@ struct Description {
   }
   void cut_in(AnyCollective& what, const qpmesh_blocks* blocks, AnElement element,
               bool has_all = true) {
-    what.in = cut_by(in, blocks, element, has_all);
-    what.in_layout = &in->layout;
+    what.in_layout = cut_by(in, what.in, blocks, element, has_all);
   }
   void cut_out(AnyCollective& what, const qpmesh_blocks* blocks, AnElement element,
                bool has_all = true) {
-    what.out = cut_by(out, blocks, element, has_all);
-    what.out_layout = &out->layout;
+    what.out_layout = cut_by(out, what.out, blocks, element, has_all);
   }
 
  private:
-  Elements cut_by(std::optional<Cut>& place, const qpmesh_blocks* blocks, AnElement element,
-                  bool has_all) const {
+  template <class Range>
+  const detail::AnyLayout* cut_by(std::optional<Cut>& place, Range& range,
+                                  const qpmesh_blocks* blocks, AnElement element,
+                                  bool has_all) const {
     Cut& own = place.emplace();
-    own.elements = target(nullptr, 0, element);
-    if (has_all) cut(own, required(blocks, "blocks", operation), ranks, element, operation);
-    return own.elements;
+    range.element_bytes = element.bytes;
+    range.type = element.type;
+    if (has_all) cut(own, range, required(blocks, "blocks", operation), ranks, element, operation);
+    return &own.layout;
   }
 };
+
+const context::CommunicatorState& state_of(const qpmesh_communicator& own,
+                                           std::string_view operation) {
+  return *detail::held(Access::state(own.communicator), operation);
+}
 
 template <class Describe>
 int run(qpmesh_communicator* world, std::string_view operation, const qpmesh_call* call,
@@ -183,7 +199,7 @@ int run(qpmesh_communicator* world, std::string_view operation, const qpmesh_cal
   return guarded(operation, [&] {
     auto& own = required_world(world, operation);
     const Asked asked = read_blocking(call, operation);
-    Description description{own, asked.user, operation};
+    Description description{state_of(own, operation), asked.user, operation};
     Access::run(own.communicator, describe(description), asked.options);
   });
 }
@@ -195,7 +211,7 @@ int begin(qpmesh_communicator* world, std::string_view operation, const qpmesh_c
     auto& own = required_world(world, operation);
     auto& made = required(request, "request", operation);
     const Asked asked = read_call(call, operation);
-    Description description{own, asked.user, operation};
+    Description description{state_of(own, operation), asked.user, operation};
     const auto what = describe(description);
     if (asked.prepared) return prepare(own, what, asked.options, made);
     start(made, [&] { return Access::start(own.communicator, what, asked.options); });

@@ -60,8 +60,8 @@ Asked read_unusual_call(const qpmesh_call& call, std::string_view operation) {
   return asked;
 }
 
-Asked read_blocking(const qpmesh_call* call, std::string_view operation) {
-  const Asked asked = read_call(call, operation);
+Asked read_blocking_call(const qpmesh_call& call, std::string_view operation) {
+  const Asked asked = read_call(&call, operation);
   if (asked.prepared) {
     bad_argument(operation, "prepare a call that ends in _async",
                  "a call that is prepared, and would wait");

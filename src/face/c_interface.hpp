@@ -131,7 +131,11 @@ inline Asked read_call(const qpmesh_call* call, std::string_view operation) {
   return read_members(*call);
 }
 // Of a call that has no _async form, or is not it.
-Asked read_blocking(const qpmesh_call* call, std::string_view operation);
+Asked read_blocking_call(const qpmesh_call& call, std::string_view operation);
+inline Asked read_blocking(const qpmesh_call* call, std::string_view operation) {
+  if (call == nullptr) return {};
+  return read_blocking_call(*call, operation);
+}
 
 // ---- vectors ----
 
