@@ -43,6 +43,12 @@ class Numbers {
   MPI_Count operator[](int index) const noexcept {
     return narrow_ != nullptr ? narrow_[index] : wide_[index];
   }
+  // use(numbers, others), both as they are: a loop over them does not ask again which they are.
+  // The other list comes from the same call.
+  template <class Use>
+  auto with(const Numbers& other, Use&& use) const {
+    return narrow_ != nullptr ? use(narrow_, other.narrow_) : use(wide_, other.wide_);
+  }
 
  private:
   const int* narrow_ = nullptr;
@@ -143,7 +149,8 @@ class Call {
     *handle_ = request_.release()->handle();
   }
 
-  Staging& staging() {
+  // Out of line, and so what has none is inlined where it is asked for.
+  [[gnu::noinline]] Staging& staging() {
     if (request_ != nullptr) return request_->need_extra().staging;
     return staging_ ? *staging_ : staging_.emplace();
   }
@@ -152,7 +159,7 @@ class Call {
   }
   std::byte* target(const Elements& elements) {
     return elements.in_one_piece() ? const_cast<std::byte*>(elements.first_byte())
-                                   : staging().target(elements);
+                                   : staging().unpacked(elements);
   }
 
   How how(MPI_Op op, MPI_Datatype datatype) {

@@ -47,34 +47,38 @@ qpmesh_blocks blocks(Call& call, const Vector& vector, Use use) {
 }
 
 // One type without gaps, no block before the buffer, and none that is received before the end of
-// another one: the usual vector, without a list of places.
-bool is_plain(const Vector& vector, int count, Use use) {
+// another one: the usual vector, without a list of places. Otherwise nothing: blocks() has it, and
+// says what is wrong.
+std::optional<qpmesh_blocks> plain_blocks(Call& call, const Vector& vector, Use use) {
   // Of types of its own each, that of an empty block may be null.
-  if (vector.typed_blocks || !committed_type(vector.types[0]).in_one_piece(2)) return false;
-  MPI_Count end = 0;
-  for (int i = 0; i < count; ++i) {
-    if (vector.counts[i] == 0) continue;
-    if (vector.displacements[i] < (use == Use::received ? end : 0)) return false;
-    end = vector.displacements[i] + vector.counts[i];
-  }
-  return true;
+  if (vector.typed_blocks) return std::nullopt;
+  const Datatype& type = committed_type(vector.types[0]);
+  if (!type.in_one_piece(2)) return std::nullopt;
+  const MPI_Count size = type.size;
+  const int count = call.size();
+  auto* const lengths = call.list<std::size_t>(2 * count);
+  auto* const offsets = lengths + count;
+  const auto fill = [=](const auto* counts, const auto* displacements) {
+    MPI_Count end = 0;
+    for (int i = 0; i < count; ++i) {
+      const MPI_Count length = counts[i];
+      const MPI_Count begin = length == 0 ? 0 : displacements[i];  // an empty block lies anywhere
+      lengths[i] = unsigned_of(length * size);
+      offsets[i] = unsigned_of(begin * size);
+      if (length == 0) continue;
+      if (length < 0 || begin < end) return false;
+      if (use == Use::received) end = begin + length;
+    }
+    return true;
+  };
+  if (!vector.counts.with(vector.displacements, fill)) return std::nullopt;
+  auto* const data = static_cast<std::byte*>(const_cast<void*>(vector.data));
+  return qpmesh_blocks{type.first_byte(data), lengths, offsets, nullptr};
 }
 
 qpmesh_blocks vector_blocks(Call& call, const Vector& vector, Use use) {
-  const int count = call.size();
-  if (use == Use::sent_in_place || !is_plain(vector, count, use)) return blocks(call, vector, use);
-  const Datatype& type = committed_type(vector.types[0]);
-  auto* const lengths = call.list<std::size_t>(count);
-  auto* const offsets = call.list<std::size_t>(count);
-  for (int i = 0; i < count; ++i) {
-    require(vector.counts[i] >= 0, MPI_ERR_COUNT, "block ", i, " has a count of ",
-            vector.counts[i]);
-    lengths[i] = unsigned_of(vector.counts[i] * type.size);
-    // An empty block may lie anywhere.
-    offsets[i] = lengths[i] == 0 ? 0 : unsigned_of(vector.displacements[i] * type.size);
-  }
-  auto* const data = static_cast<std::byte*>(const_cast<void*>(vector.data));
-  return {type.first_byte(data), lengths, offsets, nullptr};
+  const std::optional<qpmesh_blocks> plain = plain_blocks(call, vector, use);
+  return plain ? *plain : blocks(call, vector, use);
 }
 
 std::byte* block_of(const qpmesh_blocks& blocks, int rank) {
@@ -291,12 +295,15 @@ void alltoall(Call& call, const void* send, MPI_Count send_count, MPI_Datatype s
 void alltoallv(Call& call, const Vector& sent, const Vector& received) {
   const bool in_place = sent.data == MPI_IN_PLACE;
   // Both, or none, have lists of places.
-  const bool plain = !in_place && is_plain(sent, call.size(), Use::sent) &&
-                     is_plain(received, call.size(), Use::received);
-  const auto of = plain ? vector_blocks : blocks;
+  if (!in_place) {
+    const std::optional<qpmesh_blocks> in = plain_blocks(call, sent, Use::sent);
+    const std::optional<qpmesh_blocks> out =
+        in ? plain_blocks(call, received, Use::received) : std::nullopt;
+    if (out) return exchange_blocks(call, *in, *out);
+  }
   const qpmesh_blocks in =
-      in_place ? blocks(call, received, Use::sent_in_place) : of(call, sent, Use::sent);
-  exchange_blocks(call, in, of(call, received, Use::received));
+      in_place ? blocks(call, received, Use::sent_in_place) : blocks(call, sent, Use::sent);
+  exchange_blocks(call, in, blocks(call, received, Use::received));
 }
 
 }  // namespace
