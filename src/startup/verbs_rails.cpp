@@ -47,11 +47,12 @@ Told decode_told(BlobView bytes, int rank) {
   base::ByteReader in{bytes};
   Told told;
   in.get_fields(told.is_free);
+  bool is_known = true;
   for (auto& [believed, seen] : told.rails) {
     in.get_fields(believed.small, believed.medium, seen);
-    if (std::max(believed.small, believed.medium) > transport::Notification::immediate) break;
+    is_known &= std::max(believed.small, believed.medium) <= transport::Notification::immediate;
   }
-  if (!in.finished()) {
+  if (!in.finished() || !is_known) {
     base::throw_error({ErrorCode::corrupt, rank}, "init", "",
                       "{} bytes do not say what it relies on", bytes.size());
   }
