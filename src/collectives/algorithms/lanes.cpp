@@ -204,7 +204,8 @@ Task put_before(Group group, const Arguments& arguments, const Slices& slices, s
                 std::byte* nodes_before, Ticket& after) {
   if (slices.bytes() > 0) {
     Arguments part = in_lane(arguments, slices, slice);
-    part.out = nodes_before + slices.first_bytes();
+    // The first of a lane gets nothing.
+    part.out = slices.levels.is_first_node() ? slice : nodes_before + slices.first_bytes();
     co_await slices.levels.lane(group, Collective::exscan, slices.bytes(), part);
   }
   if (slices.levels.is_first_node()) co_return;
