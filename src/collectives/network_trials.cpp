@@ -91,8 +91,8 @@ void NetworkTrials::Known::add(std::uint64_t ns) noexcept {
 
 void NetworkTrials::judge(const TryTimes& slowest) noexcept {
   if (laps_left_ == laps_max) known_ = {};
+  spent_ns_ += meeting_ns * (proves_ ? 1 : tried_.count);  // before the tries
   for (std::size_t number = 0; number < tried_.count; ++number) {
-    spent_ns_ += meeting_ns;
     if (slowest[number] == never) continue;
     known_[tried_.rows[number]].samples += try_calls_;
     spent_ns_ += slowest[number];

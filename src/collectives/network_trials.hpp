@@ -70,8 +70,9 @@ class NetworkTrials {
   std::uint64_t spent_calls_ = 0;  // on that
   TryTimes here_{};                // of this rank, in this lap
   std::array<std::uint32_t, tried_max> ended_{};
-  // Of a row in this trial, or the last one: a call by lap, and how many laps it had. Noise
-  // makes them longer, and luck shorter, where ranks share a core: the median counts.
+  // Of a row in this trial, or the last one: a call by lap, and how many laps it had. Noise makes
+  // them longer, and luck shorter, where ranks share a core: the least says what is worth a proof,
+  // the median which comes first, and the proof counts.
   struct Known {
     std::array<std::uint64_t, laps_max> call_ns{};  // sorted
     std::uint32_t laps = 0;
