@@ -20,7 +20,8 @@ struct Keyval;
 //
 // Threads may call at once, but for clear. While a function of the program's runs on an attribute,
 // other threads that want to run one on it, too, wait: each value is deleted once, and none is
-// copied that is being deleted. Nothing is locked meanwhile; the function may call what it likes.
+// copied that is being deleted. No lock is held meanwhile, and the function may call MPI; but two
+// functions that set each other's attributes from two threads would wait for each other.
 template <class Handle>
 class Attributes {
  public:

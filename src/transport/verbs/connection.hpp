@@ -29,10 +29,10 @@ static_assert(signal_every * 2 <= send_depth);
 
 // Only writes with an immediate take a receive request. A queue pair has as many posted as there
 // may be such writes of its peer under way, by its credits: none where both ends look for records
-// in memory. Each goes back when its immediate has been taken, before its message can return a
-// credit; so many together, because a post costs more than a request: so many more there are. An
-// empty queue is met only by a peer that breaks the protocol. Its device is refused (RNR NAK), asks
-// again rnr_retry times and then fails the link at its end; our memory is not at stake.
+// in memory. They go back in batches of so many, because a post costs more than a request; and so
+// many less one are posted besides, for those that are not back when credits return. An empty queue
+// is met only by a peer that breaks the protocol. Its device is refused (RNR NAK), asks again
+// rnr_retry times and then fails the link at its end; our memory is not at stake.
 inline constexpr std::uint32_t repost_batch = 16;
 inline constexpr std::uint32_t receives_not_back_max = repost_batch - 1;
 
