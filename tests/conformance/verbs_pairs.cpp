@@ -106,11 +106,11 @@ class Receives : public ::testing::Test {
          sender.completed() < told_ && sender.fault() == nullptr && system_.now() < end;)
       pair.pump();
   }
-  void expect_taken(VerbsPair& pair, std::uint32_t immediate) {
+  void expect_taken(VerbsPair& pair, std::uint32_t wanted) {
     const auto end = base::after_ms(system_, 20'000);
     std::optional<std::uint32_t> taken;
     while (!(taken = pair.end(1).connection->poll_immediate()) && system_.now() < end) pair.pump();
-    ASSERT_EQ(taken, immediate);
+    ASSERT_EQ(taken, wanted);
   }
 
   static void expect_refused(VerbsPair& pair) {

@@ -110,7 +110,7 @@ TEST(selector, tries_rows_with_levels_and_flat_ones_however_far_apart_their_pred
     return row(Collective::allgather, name)->cost(shape, nodes.model(shape)).time_s;
   };
   const auto cheapest_of = [&](std::initializer_list<std::string_view> names) {
-    return std::ranges::min(names, {}, predicted_s);
+    return *std::ranges::min_element(names, {}, predicted_s);
   };
   const std::string_view flat = cheapest_of({"all_pairs", "circulant", "ring"});
   const std::string_view levels = cheapest_of({"leaders", "lanes", "multiport"});
