@@ -140,7 +140,7 @@ int* find_predefined(int keyval) {
 
 template <class Handle>
 void get(const Attributes<Handle>& attributes, int keyval, void* value, int* flag) {
-  require(value != nullptr && flag != nullptr, MPI_ERR_ARG, "an address for a result is null");
+  check_results(value, flag);
   const std::optional<void*> found = attributes.find(keyval);
   if (!found) keyval_of(keyval, Kind<Handle>::owner);  // a key it must be
   *flag = found ? 1 : 0;

@@ -137,11 +137,6 @@ Communicator* split_host(Communicator& parent, bool takes_part, int key) {
   return split_ranks(*own, takes_part ? 0 : MPI_UNDEFINED, key);
 }
 
-template <class... Results>
-void check_results(const Results*... results) {
-  require((... && (results != nullptr)), MPI_ERR_ARG, "an address for a result is null");
-}
-
 // A call that makes a communicator: body(communicator) gives it, or null. Where that fails there
 // is none.
 template <class Body>

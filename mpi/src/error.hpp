@@ -35,6 +35,12 @@ void require(bool holds, int code, const Parts&... parts) {
   if (!holds) fail(code, parts...);
 }
 
+// Where the caller wants results.
+template <class... Results>
+void check_results(const Results*... results) {
+  require((... && (results != nullptr)), MPI_ERR_ARG, "an address for a result is null");
+}
+
 // The object of a handle that must not be null: require(datatype_of(type), MPI_ERR_TYPE, …).
 template <class T, class... Parts>
 T& require_object(T* object, int code, const Parts&... parts) {

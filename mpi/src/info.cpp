@@ -80,11 +80,6 @@ void check_key(const char* key) {
           " is longer than ", MPI_MAX_INFO_KEY - 1);
 }
 
-template <class... Results>
-void check_results(const Results*... results) {
-  require((... && (results != nullptr)), MPI_ERR_ARG, "an address for a result is null");
-}
-
 // At most so many characters, and the end.
 void store(std::string_view text, char* target, std::size_t length_max) {
   const std::size_t length = std::min(text.size(), length_max);
