@@ -107,6 +107,12 @@ class Group {
               std::size_t bytes) const {
     members_->machine->reduce(reducer, target, sources, bytes);
   }
+  // target = before op target.
+  void reduce_behind(const std::byte* before, const Reducer& reducer, std::byte* target,
+                     std::size_t bytes) const {
+    const std::array<const std::byte*, 2> sources{before, target};
+    reduce(reducer, target, sources, bytes);
+  }
 
   messaging::SendOperation send_operation(int to, std::span<const std::byte> data) const noexcept {
     messaging::SendOperation send;

@@ -213,8 +213,7 @@ Task put_before(Group group, const Arguments& arguments, const Slices& slices, s
   whole.out = nodes_before;
   co_await put_together(group, whole, slices, after);
   if (nodes_before == arguments.out) co_return;
-  const std::array<const std::byte*, 2> sources{nodes_before, arguments.out};
-  group.reduce(arguments.reducer, arguments.out, sources, arguments.bytes());
+  group.reduce_behind(nodes_before, arguments.reducer, arguments.out, arguments.bytes());
 }
 
 Task scan_piece(Group group, const Arguments& arguments) {
@@ -248,10 +247,8 @@ Task exscan_piece(Group group, const Arguments& arguments) {
   if (is_last) group.copy(sum.data(), arguments.in, bytes);  // in may be out
   co_await before.come();
   co_await levels.before(group, Collective::exscan, bytes, arguments);
-  if (is_last && has_ranks_before) {
-    const std::array<const std::byte*, 2> sources{arguments.out, sum.data()};
-    group.reduce(arguments.reducer, sum.data(), sources, bytes);
-  }
+  if (is_last && has_ranks_before)
+    group.reduce_behind(arguments.out, arguments.reducer, sum.data(), bytes);
   co_await share_sum(group, arguments, slices, sum.data(), slice.data(), before);
   co_await put_before(group, arguments, slices, slice.data(),
                       has_ranks_before ? received.data() : arguments.out, after);

@@ -319,8 +319,7 @@ Task hand_out(Group group, std::byte* nodes_before, const Arguments& arguments, 
   co_await after.pass();
   co_await levels.after(group, Collective::broadcast, arguments.bytes(), part);
   if (nodes_before == arguments.out) co_return;
-  const std::array<const std::byte*, 2> sources{nodes_before, arguments.out};
-  group.reduce(arguments.reducer, arguments.out, sources, arguments.bytes());
+  group.reduce_behind(nodes_before, arguments.reducer, arguments.out, arguments.bytes());
 }
 
 Task scan(Group group, const Arguments& arguments) {
