@@ -140,7 +140,7 @@ int* find_predefined(int keyval) {
 
 template <class Handle>
 void get(const Attributes<Handle>& attributes, int keyval, void* value, int* flag) {
-  check_results(value, flag);
+  check_addresses(value, flag);
   const std::optional<void*> found = attributes.find(keyval);
   if (!found) keyval_of(keyval, Kind<Handle>::owner);  // a key it must be
   *flag = found ? 1 : 0;

@@ -39,6 +39,7 @@ void attach(Place& place, void* memory, MPI_Count size) {
 
 template <class Count>
 void detach(Place& place, void* address, Count* size) {
+  check_addresses(address, size);
   void* memory = nullptr;
   std::size_t bytes = 0;
   if (const Place buffer = buffer_in(place); buffer != nullptr) {

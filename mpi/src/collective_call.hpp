@@ -40,6 +40,7 @@ class Numbers {
   explicit Numbers(const int* numbers) noexcept : narrow_{numbers} {}
   explicit Numbers(const MPI_Count* numbers) noexcept : wide_{numbers} {}
 
+  bool is_null() const noexcept { return narrow_ == nullptr && wide_ == nullptr; }
   MPI_Count operator[](int index) const noexcept {
     return narrow_ != nullptr ? narrow_[index] : wide_[index];
   }
@@ -63,7 +64,13 @@ struct Vector {
   const MPI_Datatype* types;  // one, or one for each block
   bool typed_blocks = false;  // then displacements are in bytes
 
+  // A rank that reads the lists has them; to others they mean nothing.
+  void check_lists() const {
+    require(!counts.is_null() && !displacements.is_null() && types != nullptr, MPI_ERR_ARG,
+            "a list of counts, displacements or types is null");
+  }
   Elements block(int index) const {
+    check_lists();
     const MPI_Count count = counts[index];
     require(count >= 0, MPI_ERR_COUNT, "block ", index, " has a count of ", count);
     Datatype* const type =
@@ -116,7 +123,9 @@ class Call {
       : own_{own},
         request_{std::make_unique<Request>(&own, Request::Kind::collective)},
         handle_{handle},
-        persistent_{persistent} {}
+        persistent_{persistent} {
+    check_addresses(handle);
+  }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 

@@ -80,6 +80,7 @@ void reduce_scatter_block(Call& call, const void* send, void* receive, MPI_Count
 
 void reduce_scatter(Call& call, const void* send, void* receive, Numbers counts,
                     MPI_Datatype datatype, MPI_Op op) {
+  require(!counts.is_null(), MPI_ERR_ARG, "the list of counts is null");
   const How how = call.how(op, datatype);
   auto* const lengths = call.list<std::size_t>(call.size());
   MPI_Count all = 0;

@@ -50,6 +50,7 @@ qpmesh_blocks blocks(Call& call, const Vector& vector, Use use) {
 // another one: the usual vector, without a list of places. Otherwise nothing: blocks() has it, and
 // says what is wrong.
 std::optional<qpmesh_blocks> plain_blocks(Call& call, const Vector& vector, Use use) {
+  vector.check_lists();
   // Of types of its own each, that of an empty block may be null.
   if (vector.typed_blocks) return std::nullopt;
   const Datatype& type = committed_type(vector.types[0]);

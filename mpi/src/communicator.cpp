@@ -142,7 +142,7 @@ Communicator* split_host(Communicator& parent, bool takes_part, int key) {
 template <class Body>
 int make_communicator(const char* function, MPI_Comm comm, MPI_Comm* newcomm, const Body& body) {
   return on_communicator(function, comm, [&](Communicator& own) {
-    check_results(newcomm);
+    check_addresses(newcomm);
     *newcomm = MPI_COMM_NULL;
     if (Communicator* const made = body(own)) *newcomm = made->handle();
   });
@@ -177,14 +177,14 @@ using namespace qpmesh::mpi;
 
 QPMESH_MPI_ENTRY(Comm_rank, (MPI_Comm comm, int* rank)) {
   return on_communicator("MPI_Comm_rank", comm, [&](const Communicator& own) {
-    check_results(rank);
+    check_addresses(rank);
     *rank = own.rank;
   });
 }
 
 QPMESH_MPI_ENTRY(Comm_size, (MPI_Comm comm, int* size)) {
   return on_communicator("MPI_Comm_size", comm, [&](const Communicator& own) {
-    check_results(size);
+    check_addresses(size);
     *size = own.size;
   });
 }
@@ -193,7 +193,7 @@ QPMESH_MPI_ENTRY(Comm_compare, (MPI_Comm comm, MPI_Comm other, int* result)) {
   return on_communicator("MPI_Comm_compare", comm, [&](Communicator& own) {
     Communicator* const others = communicator_of(other);
     if (others == nullptr) fail_without_communicator(other);
-    check_results(result);
+    check_addresses(result);
     if (others == &own) {
       *result = MPI_IDENT;
       return;
@@ -260,18 +260,20 @@ QPMESH_MPI_ENTRY(Comm_split_type,
 }
 
 QPMESH_MPI_ENTRY(Comm_free, (MPI_Comm * comm)) {
-  return on_communicator("MPI_Comm_free", *comm, [&](Communicator& own) {
-    require(own.predefined == MPI_COMM_NULL, MPI_ERR_COMM, own.name.get(), " cannot be freed");
-    own.attributes.clear(*comm);
-    *comm = MPI_COMM_NULL;
-    collect_buffers();
-    release(&own);
-  });
+  return on_communicator(
+      "MPI_Comm_free", comm == nullptr ? MPI_COMM_NULL : *comm, [&](Communicator& own) {
+        require(own.predefined == MPI_COMM_NULL, MPI_ERR_COMM, own.name.get(), " cannot be freed");
+        own.attributes.clear(*comm);
+        *comm = MPI_COMM_NULL;
+        collect_buffers();
+        release(&own);
+      });
 }
 
 QPMESH_MPI_ENTRY(Comm_disconnect, (MPI_Comm * comm)) {
-  const int flushed = on_communicator("MPI_Comm_disconnect", *comm,
-                                      [](const Communicator& own) { flush_buffer(own); });
+  const int flushed =
+      on_communicator("MPI_Comm_disconnect", comm == nullptr ? MPI_COMM_NULL : *comm,
+                      [](const Communicator& own) { flush_buffer(own); });
   return flushed == MPI_SUCCESS ? PMPI_Comm_free(comm) : flushed;
 }
 
@@ -283,7 +285,7 @@ QPMESH_MPI_ENTRY(Comm_set_info, (MPI_Comm comm, MPI_Info info)) {
 QPMESH_MPI_ENTRY(Comm_get_info, (MPI_Comm comm, MPI_Info* info)) {
   return on_communicator("MPI_Comm_get_info", comm, [&](const Communicator& own) {
     const Reference<Info> hints = own.info.get();
-    check_results(info);
+    check_addresses(info);
     *info = (hints ? new Info{hints->pairs()} : new Info)->handle();
   });
 }
@@ -297,7 +299,7 @@ QPMESH_MPI_ENTRY(Comm_set_name, (MPI_Comm comm, const char* name)) {
 
 QPMESH_MPI_ENTRY(Comm_get_name, (MPI_Comm comm, char* name, int* length)) {
   return on_communicator("MPI_Comm_get_name", comm, [&](const Communicator& own) {
-    check_results(name, length);
+    check_addresses(name, length);
     const std::string text = own.name.get();
     std::memcpy(name, text.c_str(), text.size() + 1);
     *length = static_cast<int>(text.size());
@@ -306,7 +308,7 @@ QPMESH_MPI_ENTRY(Comm_get_name, (MPI_Comm comm, char* name, int* length)) {
 
 QPMESH_MPI_ENTRY(Comm_group, (MPI_Comm comm, MPI_Group* group)) {
   return on_communicator("MPI_Comm_group", comm, [&](Communicator& own) {
-    check_results(group);
+    check_addresses(group);
     *group = Reference<Group>{&group_of(own)}.release()->handle();
   });
 }
@@ -314,7 +316,7 @@ QPMESH_MPI_ENTRY(Comm_group, (MPI_Comm comm, MPI_Group* group)) {
 // There are no intercommunicators.
 QPMESH_MPI_ENTRY(Comm_test_inter, (MPI_Comm comm, int* flag)) {
   return on_communicator("MPI_Comm_test_inter", comm, [&](const Communicator&) {
-    check_results(flag);
+    check_addresses(flag);
     *flag = 0;
   });
 }
@@ -335,7 +337,7 @@ QPMESH_MPI_ENTRY(Comm_remote_group, (MPI_Comm comm, MPI_Group*)) {
 QPMESH_MPI_ENTRY(Comm_get_parent, (MPI_Comm * parent)) {
   return guarded("MPI_Comm_get_parent", [&] {
     require_running();
-    check_results(parent);
+    check_addresses(parent);
     *parent = MPI_COMM_NULL;
   });
 }

@@ -164,13 +164,17 @@ QPMESH_MPI_ENTRY(Finalize, (void)) {
 }
 
 QPMESH_MPI_ENTRY(Initialized, (int* flag)) {
-  *flag = environment.phase != Phase::before_init;
-  return MPI_SUCCESS;
+  return guarded("MPI_Initialized", [&] {
+    check_addresses(flag);
+    *flag = environment.phase != Phase::before_init;
+  });
 }
 
 QPMESH_MPI_ENTRY(Finalized, (int* flag)) {
-  *flag = environment.phase == Phase::after_finalize;
-  return MPI_SUCCESS;
+  return guarded("MPI_Finalized", [&] {
+    check_addresses(flag);
+    *flag = environment.phase == Phase::after_finalize;
+  });
 }
 
 QPMESH_MPI_ENTRY(Abort, (MPI_Comm, int errorcode)) {
@@ -183,6 +187,7 @@ QPMESH_MPI_ENTRY(Abort, (MPI_Comm, int errorcode)) {
 QPMESH_MPI_ENTRY(Query_thread, (int* provided)) {
   return guarded("MPI_Query_thread", [&] {
     require_running();
+    check_addresses(provided);
     *provided = environment.thread_level;
   });
 }
@@ -190,24 +195,30 @@ QPMESH_MPI_ENTRY(Query_thread, (int* provided)) {
 QPMESH_MPI_ENTRY(Is_thread_main, (int* flag)) {
   return guarded("MPI_Is_thread_main", [&] {
     require_running();
+    check_addresses(flag);
     *flag = std::this_thread::get_id() == main_thread;
   });
 }
 
 QPMESH_MPI_ENTRY(Get_version, (int* version, int* subversion)) {
-  *version = MPI_VERSION;
-  *subversion = MPI_SUBVERSION;
-  return MPI_SUCCESS;
+  return guarded("MPI_Get_version", [&] {
+    check_addresses(version, subversion);
+    *version = MPI_VERSION;
+    *subversion = MPI_SUBVERSION;
+  });
 }
 
 QPMESH_MPI_ENTRY(Abi_get_version, (int* major, int* minor)) {
-  *major = MPI_ABI_VERSION;
-  *minor = MPI_ABI_SUBVERSION;
-  return MPI_SUCCESS;
+  return guarded("MPI_Abi_get_version", [&] {
+    check_addresses(major, minor);
+    *major = MPI_ABI_VERSION;
+    *minor = MPI_ABI_SUBVERSION;
+  });
 }
 
 QPMESH_MPI_ENTRY(Abi_get_info, (MPI_Info * info)) {
   return guarded("MPI_Abi_get_info", [&] {
+    check_addresses(info);
     *info = (new Info{{{"mpi_aint_size", std::to_string(sizeof(MPI_Aint))},
                        {"mpi_count_size", std::to_string(sizeof(MPI_Count))},
                        {"mpi_offset_size", std::to_string(sizeof(MPI_Offset))}}})
@@ -217,16 +228,22 @@ QPMESH_MPI_ENTRY(Abi_get_info, (MPI_Info * info)) {
 
 // Nothing of the hardware is told.
 QPMESH_MPI_ENTRY(Get_hw_resource_info, (MPI_Info * info)) {
-  return guarded("MPI_Get_hw_resource_info", [&] { *info = (new Info)->handle(); });
+  return guarded("MPI_Get_hw_resource_info", [&] {
+    check_addresses(info);
+    *info = (new Info)->handle();
+  });
 }
 
 QPMESH_MPI_ENTRY(Get_library_version, (char* version, int* length)) {
-  *length = store_text("qpmesh " QPMESH_VERSION, version, MPI_MAX_LIBRARY_VERSION_STRING);
-  return MPI_SUCCESS;
+  return guarded("MPI_Get_library_version", [&] {
+    check_addresses(version, length);
+    *length = store_text("qpmesh " QPMESH_VERSION, version, MPI_MAX_LIBRARY_VERSION_STRING);
+  });
 }
 
 QPMESH_MPI_ENTRY(Get_processor_name, (char* name, int* length)) {
   return guarded("MPI_Get_processor_name", [&] {
+    check_addresses(name, length);
     std::array<char, MPI_MAX_PROCESSOR_NAME> host{};
     require(::gethostname(host.data(), host.size() - 1) == 0, MPI_ERR_OTHER,
             "this host's name cannot be read: ", std::generic_category().message(errno));

@@ -305,7 +305,7 @@ QPMESH_MPI_ENTRY(Error_class, (int errorcode, int* errorclass)) {
 }
 QPMESH_MPI_ENTRY(Error_string, (int errorcode, char* string, int* length)) {
   return guarded("MPI_Error_string", [&] {
-    check_results(string, length);
+    check_addresses(string, length);
     require(exists(errorcode), MPI_ERR_ARG, errorcode, " is no error code");
     const std::string text = text_of(errorcode).substr(0, MPI_MAX_ERROR_STRING - 1);
     std::memcpy(string, text.c_str(), text.size() + 1);

@@ -35,10 +35,10 @@ void require(bool holds, int code, const Parts&... parts) {
   if (!holds) fail(code, parts...);
 }
 
-// Where the caller wants results.
-template <class... Results>
-void check_results(const Results*... results) {
-  require((... && (results != nullptr)), MPI_ERR_ARG, "an address for a result is null");
+// Of results, and of lists that the call reads.
+template <class... Targets>
+void check_addresses(const Targets*... addresses) {
+  require((... && (addresses != nullptr)), MPI_ERR_ARG, "an address that the call needs is null");
 }
 
 // The object of a handle that must not be null: require(datatype_of(type), MPI_ERR_TYPE, …).

@@ -98,6 +98,7 @@ QPMESH_MPI_ENTRY(Abi_set_fortran_info, (MPI_Info info)) {
 
 QPMESH_MPI_ENTRY(Abi_get_fortran_info, (MPI_Info * info)) {
   return guarded("MPI_Abi_get_fortran_info", [&] {
+    check_addresses(info);
     const std::lock_guard lock{fortran_mutex};
     *info = fortran_info ? (new Info{fortran_info->pairs()})->handle() : MPI_INFO_NULL;
   });
@@ -107,6 +108,7 @@ QPMESH_MPI_ENTRY(Abi_set_fortran_booleans,
                  (int logical_size, void* logical_true, void* logical_false)) {
   return guarded("MPI_Abi_set_fortran_booleans", [&] {
     check_logical(logical_size);
+    check_addresses(logical_true, logical_false);
     const std::lock_guard lock{fortran_mutex};
     Booleans& own = fortran_booleans[logical_size];
     require(!own.is_set, MPI_ERR_ABI, "they have been set");
@@ -120,6 +122,7 @@ QPMESH_MPI_ENTRY(Abi_get_fortran_booleans,
                  (int logical_size, void* logical_true, void* logical_false, int* is_set)) {
   return guarded("MPI_Abi_get_fortran_booleans", [&] {
     check_logical(logical_size);
+    check_addresses(logical_true, logical_false, is_set);
     const std::lock_guard lock{fortran_mutex};
     const Booleans& own = fortran_booleans[logical_size];
     *is_set = own.is_set;

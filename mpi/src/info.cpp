@@ -125,25 +125,25 @@ using namespace qpmesh::mpi;
 
 QPMESH_MPI_ENTRY(Info_create, (MPI_Info * info)) {
   return guarded("MPI_Info_create", [&] {
-    check_results(info);
+    check_addresses(info);
     *info = (new Info)->handle();
   });
 }
 QPMESH_MPI_ENTRY(Info_create_env, (int, char*[], MPI_Info* info)) {
   return guarded("MPI_Info_create_env", [&] {
-    check_results(info);
+    check_addresses(info);
     *info = copy_of(start_info());
   });
 }
 QPMESH_MPI_ENTRY(Info_dup, (MPI_Info info, MPI_Info* newinfo)) {
   return guarded("MPI_Info_dup", [&] {
-    check_results(newinfo);
+    check_addresses(newinfo);
     *newinfo = copy_of(given_info(info));
   });
 }
 QPMESH_MPI_ENTRY(Info_free, (MPI_Info * info)) {
   return guarded("MPI_Info_free", [&] {
-    check_results(info);
+    check_addresses(info);
     release(&own_info(*info));
     *info = MPI_INFO_NULL;
   });
@@ -168,7 +168,7 @@ QPMESH_MPI_ENTRY(Info_delete, (MPI_Info info, const char* key)) {
 QPMESH_MPI_ENTRY(Info_get,
                  (MPI_Info info, const char* key, int value_length, char* value, int* flag)) {
   return guarded("MPI_Info_get", [&] {
-    check_results(value, flag);
+    check_addresses(value, flag);
     check_key(key);
     require(value_length >= 0, MPI_ERR_ARG, "valuelen is ", value_length);
     const auto found = given_info(info).find(key);
@@ -179,7 +179,7 @@ QPMESH_MPI_ENTRY(Info_get,
 QPMESH_MPI_ENTRY(Info_get_valuelen,
                  (MPI_Info info, const char* key, int* value_length, int* flag)) {
   return guarded("MPI_Info_get_valuelen", [&] {
-    check_results(value_length, flag);
+    check_addresses(value_length, flag);
     check_key(key);
     const auto found = given_info(info).find(key);
     *flag = found ? 1 : 0;
@@ -190,13 +190,13 @@ QPMESH_MPI_ENTRY(Info_get_valuelen,
 QPMESH_MPI_ENTRY(Info_get_string,
                  (MPI_Info info, const char* key, int* length, char* value, int* flag)) {
   return guarded("MPI_Info_get_string", [&] {
-    check_results(length, flag);
+    check_addresses(length, flag);
     check_key(key);
     const auto found = given_info(info).find(key);
     *flag = found ? 1 : 0;
     if (!found) return;
     if (*length > 0) {
-      check_results(value);
+      check_addresses(value);
       store(*found, value, static_cast<std::size_t>(*length) - 1);
     }
     *length = static_cast<int>(found->size()) + 1;
@@ -204,13 +204,13 @@ QPMESH_MPI_ENTRY(Info_get_string,
 }
 QPMESH_MPI_ENTRY(Info_get_nkeys, (MPI_Info info, int* count)) {
   return guarded("MPI_Info_get_nkeys", [&] {
-    check_results(count);
+    check_addresses(count);
     *count = static_cast<int>(given_info(info).pairs().size());
   });
 }
 QPMESH_MPI_ENTRY(Info_get_nthkey, (MPI_Info info, int n, char* key)) {
   return guarded("MPI_Info_get_nthkey", [&] {
-    check_results(key);
+    check_addresses(key);
     const Info::Pairs pairs = given_info(info).pairs();
     const auto index = static_cast<std::size_t>(n);
     require(n >= 0 && index < pairs.size(), MPI_ERR_INFO_NOKEY, "key ", n, " of ", pairs.size());

@@ -240,21 +240,29 @@ MPI_Message handle_of(Communicator& own, qpmesh_message* matched, int source) {
 }
 
 // The message of a handle, which is null from now on; null: of MPI_PROC_NULL.
-std::unique_ptr<Message> take(MPI_Message* handle) {
-  require(*handle != MPI_MESSAGE_NULL, MPI_ERR_REQUEST, "the message is MPI_MESSAGE_NULL");
-  require(*handle == MPI_MESSAGE_NO_PROC || !is_predefined(*handle), MPI_ERR_REQUEST, "the handle ",
-          *handle, " is no message");
+std::unique_ptr<Message> take(MPI_Message& handle) {
+  require(handle != MPI_MESSAGE_NULL, MPI_ERR_REQUEST, "the message is MPI_MESSAGE_NULL");
+  require(handle == MPI_MESSAGE_NO_PROC || !is_predefined(handle), MPI_ERR_REQUEST, "the handle ",
+          handle, " is no message");
   std::unique_ptr<Message> own;
-  if (*handle != MPI_MESSAGE_NO_PROC) own.reset(reinterpret_cast<Message*>(*handle));
-  *handle = MPI_MESSAGE_NULL;
+  if (handle != MPI_MESSAGE_NO_PROC) own.reset(reinterpret_cast<Message*>(handle));
+  handle = MPI_MESSAGE_NULL;
   return own;
 }
 
-Communicator* communicator_of(MPI_Message handle) noexcept {
-  return is_predefined(handle) ? nullptr : reinterpret_cast<Message*>(handle)->communicator.get();
+// A call on a message: the error handler of its communicator hears of errors.
+template <class Body>
+int on_message(const char* function, const MPI_Message* handle, Body&& body) {
+  Communicator* const where = handle == nullptr || is_predefined(*handle)
+                                  ? nullptr
+                                  : reinterpret_cast<Message*>(*handle)->communicator.get();
+  return guarded(function, where, [&] {
+    check_addresses(handle);
+    std::forward<Body>(body)();
+  });
 }
 
-void receive_message(const Elements& elements, MPI_Message* handle, MPI_Status* status) {
+void receive_message(const Elements& elements, MPI_Message& handle, MPI_Status* status) {
   const auto message = take(handle);
   if (message == nullptr) return set_status(status, Request::none);
   Staging staging;
@@ -269,7 +277,7 @@ void receive_message(const Elements& elements, MPI_Message* handle, MPI_Status* 
   check_received(got, length(elements));
 }
 
-MPI_Request ireceive_message(const Elements& elements, MPI_Message* handle) {
+MPI_Request ireceive_message(const Elements& elements, MPI_Message& handle) {
   const auto message = take(handle);
   if (message == nullptr) {
     auto request = a_receive(*mpi::communicator_of(MPI_COMM_SELF), elements);
@@ -303,6 +311,7 @@ QPMESH_MPI_ENTRY(Probe, (int source, int tag, MPI_Comm comm, MPI_Status* status)
 QPMESH_MPI_ENTRY(Iprobe, (int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status)) {
   return on_communicator("MPI_Iprobe", comm, [&](Communicator& own) {
     const To with = from(own, source, tag);
+    check_addresses(flag);
     qpmesh_status seen;
     check(qpmesh_try_probe(own.mesh, with.rank, with.tag, flag, &seen));
     if (*flag != 0) set_status(status, seen);
@@ -313,6 +322,7 @@ QPMESH_MPI_ENTRY(Mprobe,
                  (int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status)) {
   return on_communicator("MPI_Mprobe", comm, [&](Communicator& own) {
     const To with = from(own, source, tag);
+    check_addresses(message);
     qpmesh_message* matched = nullptr;
     qpmesh_status seen;
     check(qpmesh_match(own.mesh, with.rank, with.tag, nullptr, &matched, &seen));
@@ -325,6 +335,7 @@ QPMESH_MPI_ENTRY(Improbe, (int source, int tag, MPI_Comm comm, int* flag, MPI_Me
                            MPI_Status* status)) {
   return on_communicator("MPI_Improbe", comm, [&](Communicator& own) {
     const To with = from(own, source, tag);
+    check_addresses(flag, message);
     qpmesh_message* matched = nullptr;
     qpmesh_status seen;
     check(qpmesh_try_match(own.mesh, with.rank, with.tag, &matched, &seen));

@@ -351,6 +351,8 @@ void store_any(std::span<MPI_Request> requests, std::size_t found, int* index, M
 // All that have ended, into indexes and statuses; *count is MPI_UNDEFINED where none is active.
 void some(std::span<MPI_Request> requests, bool wait, int* count, int* indexes,
           MPI_Status* statuses) {
+  check_addresses(count);
+  if (!requests.empty()) check_addresses(indexes);
   bool any_active = false;
   const std::size_t first = any(requests, wait, any_active);
   *count = any_active ? 0 : MPI_UNDEFINED;
@@ -436,6 +438,7 @@ QPMESH_MPI_ENTRY(Wait, (MPI_Request * request, MPI_Status* status)) {
 
 QPMESH_MPI_ENTRY(Test, (MPI_Request * request, int* flag, MPI_Status* status)) {
   return on_requests("MPI_Test", 1, request, [&](std::span<MPI_Request> one) {
+    check_addresses(flag);
     *flag = 1;
     *flag = complete(one[0], false, status);
   });
@@ -448,6 +451,7 @@ QPMESH_MPI_ENTRY(Waitall, (int count, MPI_Request requests[], MPI_Status statuse
 
 QPMESH_MPI_ENTRY(Waitany, (int count, MPI_Request requests[], int* index, MPI_Status* status)) {
   return on_requests("MPI_Waitany", count, requests, [&](std::span<MPI_Request> all) {
+    check_addresses(index);
     bool any_active = false;
     store_any(all, any(all, true, any_active), index, status);
   });
@@ -462,6 +466,7 @@ QPMESH_MPI_ENTRY(Waitsome, (int count, MPI_Request requests[], int* ended_count,
 
 QPMESH_MPI_ENTRY(Testall, (int count, MPI_Request requests[], int* flag, MPI_Status statuses[])) {
   return on_requests("MPI_Testall", count, requests, [&](std::span<MPI_Request> all) {
+    check_addresses(flag);
     const InFlight in_flight{all};
     *flag = 0;
     if (in_flight.generalized) {
@@ -476,6 +481,7 @@ QPMESH_MPI_ENTRY(Testall, (int count, MPI_Request requests[], int* flag, MPI_Sta
 QPMESH_MPI_ENTRY(Testany,
                  (int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status)) {
   return on_requests("MPI_Testany", count, requests, [&](std::span<MPI_Request> all) {
+    check_addresses(index, flag);
     bool any_active = false;
     const std::size_t found = any(all, false, any_active);
     *flag = found != nobody || !any_active;
@@ -492,9 +498,7 @@ QPMESH_MPI_ENTRY(Testsome, (int count, MPI_Request requests[], int* ended_count,
 }
 
 QPMESH_MPI_ENTRY(Start, (MPI_Request * request)) {
-  Communicator* const where =
-      is_predefined(*request) ? nullptr : request_of(*request).communicator.get();
-  return guarded("MPI_Start", where, [&] { start(*request); });
+  return on_requests("MPI_Start", 1, request, [](std::span<MPI_Request> one) { start(one[0]); });
 }
 
 QPMESH_MPI_ENTRY(Startall, (int count, MPI_Request requests[])) {
@@ -529,6 +533,7 @@ QPMESH_MPI_ENTRY(Request_free, (MPI_Request * request)) {
 
 QPMESH_MPI_ENTRY(Request_get_status, (MPI_Request request, int* flag, MPI_Status* status)) {
   return on_requests("MPI_Request_get_status", 1, &request, [&](std::span<MPI_Request> one) {
+    check_addresses(flag);
     *flag = 1;
     *flag = status_of(one[0], status);
   });
@@ -538,6 +543,7 @@ QPMESH_MPI_ENTRY(Request_get_status_all,
                  (int count, MPI_Request requests[], int* flag, MPI_Status statuses[])) {
   return on_requests(
       "MPI_Request_get_status_all", count, requests, [&](std::span<MPI_Request> all) {
+        check_addresses(flag);
         *flag = 1;
         for (const MPI_Request request : all)
           if (is_active(request) && !look(request_of(request), false)) *flag = 0;
@@ -553,6 +559,7 @@ QPMESH_MPI_ENTRY(Request_get_status_any,
                  (int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status)) {
   return on_requests("MPI_Request_get_status_any", count, requests,
                      [&](std::span<MPI_Request> all) {
+                       check_addresses(index, flag);
                        *index = MPI_UNDEFINED;
                        *flag = std::ranges::none_of(all, is_active);
                        if (*flag != 0) return set_empty_status(status);
@@ -569,6 +576,8 @@ QPMESH_MPI_ENTRY(Request_get_status_some, (int count, MPI_Request requests[], in
                                            int indexes[], MPI_Status statuses[])) {
   return on_requests(
       "MPI_Request_get_status_some", count, requests, [&](std::span<MPI_Request> all) {
+        check_addresses(ended_count);
+        if (!all.empty()) check_addresses(indexes);
         *ended_count = std::ranges::none_of(all, is_active) ? MPI_UNDEFINED : 0;
         Errors errors;
         for (std::size_t i = 0; i < all.size(); ++i) {
@@ -586,6 +595,7 @@ QPMESH_MPI_ENTRY(Grequest_start,
                   MPI_Grequest_cancel_function* cancel, void* extra_state, MPI_Request* request)) {
   return guarded("MPI_Grequest_start", [&] {
     require_running();
+    check_addresses(request);
     auto own =
         std::make_unique<Request>(communicator_of(MPI_COMM_SELF), Request::Kind::generalized);
     own->need_extra().generalized.reset(new Generalized{query, free, cancel, extra_state});

@@ -18,19 +18,35 @@ Count narrowed(MPI_Count count) noexcept {
 
 template <class Count>
 void get_count(const MPI_Status* status, MPI_Datatype type, Count* count) {
+  check_addresses(status, count);
   *count =
       narrowed<Count>(count_in(static_cast<MPI_Count>(bytes_of(*status)), committed_type(type)));
 }
 
 template <class Count>
 void get_elements(const MPI_Status* status, MPI_Datatype type, Count* count) {
+  check_addresses(status, count);
   *count =
       narrowed<Count>(basics_in(static_cast<MPI_Count>(bytes_of(*status)), committed_type(type)));
 }
 
 void set_elements(MPI_Status* status, MPI_Datatype type, MPI_Count count) {
+  check_addresses(status);
   require(count >= 0, MPI_ERR_COUNT, "a count of ", count);
   set_bytes(*status, static_cast<std::size_t>(bytes_of_basics(count, committed_type(type))));
+}
+
+int get_field(const char* function, const MPI_Status* status, int MPI_Status::*field, int* value) {
+  return guarded(function, [&] {
+    check_addresses(status, value);
+    *value = status->*field;
+  });
+}
+int set_field(const char* function, MPI_Status* status, int MPI_Status::*field, int value) {
+  return guarded(function, [&] {
+    check_addresses(status);
+    status->*field = value;
+  });
 }
 
 }  // namespace
@@ -39,47 +55,49 @@ void set_elements(MPI_Status* status, MPI_Datatype type, MPI_Count count) {
 using namespace qpmesh::mpi;
 
 QPMESH_MPI_ENTRY(Test_cancelled, (const MPI_Status* status, int* flag)) {
-  *flag = is_cancelled(*status);
-  return MPI_SUCCESS;
+  return guarded("MPI_Test_cancelled", [&] {
+    check_addresses(status, flag);
+    *flag = is_cancelled(*status);
+  });
 }
 
 QPMESH_MPI_ENTRY(Status_set_cancelled, (MPI_Status * status, int flag)) {
-  set_cancelled(*status, flag != 0);
-  return MPI_SUCCESS;
+  return guarded("MPI_Status_set_cancelled", [&] {
+    check_addresses(status);
+    set_cancelled(*status, flag != 0);
+  });
 }
 
 QPMESH_MPI_ENTRY(Status_get_error, (const MPI_Status* status, int* error)) {
-  *error = status->MPI_ERROR;
-  return MPI_SUCCESS;
+  return get_field("MPI_Status_get_error", status, &MPI_Status::MPI_ERROR, error);
 }
 QPMESH_MPI_ENTRY(Status_get_source, (const MPI_Status* status, int* source)) {
-  *source = status->MPI_SOURCE;
-  return MPI_SUCCESS;
+  return get_field("MPI_Status_get_source", status, &MPI_Status::MPI_SOURCE, source);
 }
 QPMESH_MPI_ENTRY(Status_get_tag, (const MPI_Status* status, int* tag)) {
-  *tag = status->MPI_TAG;
-  return MPI_SUCCESS;
+  return get_field("MPI_Status_get_tag", status, &MPI_Status::MPI_TAG, tag);
 }
 QPMESH_MPI_ENTRY(Status_set_error, (MPI_Status * status, int error)) {
-  status->MPI_ERROR = error;
-  return MPI_SUCCESS;
+  return set_field("MPI_Status_set_error", status, &MPI_Status::MPI_ERROR, error);
 }
 QPMESH_MPI_ENTRY(Status_set_source, (MPI_Status * status, int source)) {
-  status->MPI_SOURCE = source;
-  return MPI_SUCCESS;
+  return set_field("MPI_Status_set_source", status, &MPI_Status::MPI_SOURCE, source);
 }
 QPMESH_MPI_ENTRY(Status_set_tag, (MPI_Status * status, int tag)) {
-  status->MPI_TAG = tag;
-  return MPI_SUCCESS;
+  return set_field("MPI_Status_set_tag", status, &MPI_Status::MPI_TAG, tag);
 }
 
 QPMESH_MPI_ENTRY(Status_c2f, (const MPI_Status* status, MPI_Fint* fortran)) {
-  std::memcpy(fortran, status, sizeof *status);
-  return MPI_SUCCESS;
+  return guarded("MPI_Status_c2f", [&] {
+    check_addresses(status, fortran);
+    std::memcpy(fortran, status, sizeof *status);
+  });
 }
 QPMESH_MPI_ENTRY(Status_f2c, (const MPI_Fint* fortran, MPI_Status* status)) {
-  std::memcpy(status, fortran, sizeof *status);
-  return MPI_SUCCESS;
+  return guarded("MPI_Status_f2c", [&] {
+    check_addresses(fortran, status);
+    std::memcpy(status, fortran, sizeof *status);
+  });
 }
 
 QPMESH_MPI_ENTRY(Get_elements_x,

@@ -15,7 +15,7 @@ namespace {
 // A number of bytes in the caller's type, or MPI_UNDEFINED where that is too small.
 template <class To>
 void store(To* to, MPI_Count value) {
-  check_results(to);
+  check_addresses(to);
   const bool fits =
       value >= std::numeric_limits<To>::min() && value <= std::numeric_limits<To>::max();
   *to = fits ? static_cast<To>(value) : static_cast<To>(MPI_UNDEFINED);
@@ -204,7 +204,7 @@ QPMESH_MPI_ENTRY(Type_set_name, (MPI_Datatype datatype, const char* name)) {
 }
 QPMESH_MPI_ENTRY(Type_get_name, (MPI_Datatype datatype, char* name, int* length)) {
   return guarded("MPI_Type_get_name", [&] {
-    check_results(name, length);
+    check_addresses(name, length);
     const std::string own =
         datatype == MPI_DATATYPE_NULL ? "MPI_DATATYPE_NULL" : given_type(datatype).name.get();
     std::memcpy(name, own.c_str(), own.size() + 1);

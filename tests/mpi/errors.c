@@ -133,6 +133,53 @@ static void results_that_are_null(void) {
   MPI_Group_free(&group);
 }
 
+static void results_of_requests_that_are_null(void) {
+  if (open_mpi || mpich) return;  // which do not look at all of these
+  int index = 0, flag = 0;
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Status status;
+  GIVES(MPI_ERR_ARG, MPI_Isend(&value, 1, MPI_INT, rank, 7, comm, NULL));
+  GIVES(MPI_ERR_ARG, MPI_Send_init(&value, 1, MPI_INT, rank, 7, comm, NULL));
+  GIVES(MPI_ERR_ARG, MPI_Iallreduce(&value, &other, 1, MPI_INT, MPI_SUM, comm, NULL));
+  GIVES(MPI_ERR_ARG, MPI_Barrier_init(comm, MPI_INFO_NULL, NULL));
+  GIVES(MPI_ERR_ARG, MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, NULL, &status));
+  GIVES(MPI_ERR_ARG, MPI_Mprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, NULL, &status));
+  GIVES(MPI_ERR_ARG, MPI_Mrecv(&other, 1, MPI_INT, NULL, &status));
+  GIVES(MPI_ERR_ARG, MPI_Test(&request, NULL, &status));
+  GIVES(MPI_ERR_ARG, MPI_Testall(1, &request, NULL, &status));
+  GIVES(MPI_ERR_ARG, MPI_Waitany(1, &request, NULL, &status));
+  GIVES(MPI_ERR_ARG, MPI_Testany(1, &request, &index, NULL, &status));
+  GIVES(MPI_ERR_ARG, MPI_Waitsome(1, &request, &index, NULL, &status));
+  GIVES(MPI_ERR_ARG, MPI_Request_get_status(request, NULL, &status));
+  GIVES(MPI_ERR_REQUEST, MPI_Start(NULL));
+  GIVES(MPI_ERR_ARG, MPI_Get_count(MPI_STATUS_IGNORE, MPI_INT, &value));
+  GIVES(MPI_ERR_ARG, MPI_Test_cancelled(MPI_STATUS_IGNORE, &flag));
+  GIVES(MPI_ERR_ARG, MPI_Buffer_detach(NULL, &value));
+  GIVES(MPI_ERR_ARG, MPI_Get_version(&value, NULL));
+  MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &flag, &status);
+  SAYS("what has no place for its request sends nothing", flag == 0);
+}
+
+static void lists_that_are_null(void) {
+  if (open_mpi || mpich) return;
+  enum { ranks_max = 8 };
+  int all[ranks_max], none[ranks_max] = {0}, ones[ranks_max], places[ranks_max];
+  for (int i = 0; i < ranks_max; ++i) ones[i] = 1, places[i] = i;
+  const MPI_Datatype* const no_types = NULL;
+  GIVES(MPI_ERR_ARG, MPI_Allgatherv(&value, 0, MPI_INT, all, NULL, none, MPI_INT, comm));
+  GIVES(MPI_ERR_ARG, MPI_Allgatherv(&value, 0, MPI_INT, all, none, NULL, MPI_INT, comm));
+  GIVES(MPI_ERR_ARG, MPI_Alltoallv(all, NULL, none, MPI_INT, all, none, none, MPI_INT, comm));
+  GIVES(MPI_ERR_ARG, MPI_Alltoallw(all, none, none, no_types, all, none, none, no_types, comm));
+  GIVES(MPI_ERR_ARG, MPI_Reduce_scatter(all, &other, NULL, MPI_INT, MPI_SUM, comm));
+  if (rank == 0) {
+    GIVES(MPI_ERR_ARG, MPI_Gatherv(&value, 0, MPI_INT, all, NULL, none, MPI_INT, 0, comm));
+    GIVES(MPI_ERR_ARG, MPI_Scatterv(all, none, NULL, MPI_INT, &other, 0, MPI_INT, 0, comm));
+  }
+  SAYS("where they mean nothing they may be null",
+       MPI_Gatherv(&rank, 1, MPI_INT, all, rank == 0 ? ones : NULL, rank == 0 ? places : NULL,
+                   MPI_INT, 0, comm) == MPI_SUCCESS);
+}
+
 static int handled, class_seen;
 static MPI_Comm comm_seen;
 static void handler(MPI_Comm* where, int* code, ...) {
@@ -250,6 +297,8 @@ int main(int argc, char** argv) {
       {"arguments_of_collectives", arguments_of_collectives, 1},
       {"arguments_of_the_rest", arguments_of_the_rest, 1},
       {"results_that_are_null", results_that_are_null, 1},
+      {"results_of_requests_that_are_null", results_of_requests_that_are_null, 1},
+      {"lists_that_are_null", lists_that_are_null, 1},
       {"handlers", handlers, 1},
       {"texts", texts, 1},
       {"in_lists", in_lists, 1},
