@@ -67,6 +67,7 @@ class Group {
     Hierarchy* hierarchy = nullptr;  // where there are levels (CallShape)
     const Members* whole = nullptr;  // of a part of them: the communicator's; errors name its ranks
     std::uint32_t piece = 0;         // of a call that runs in several pieces at the same time
+    std::uint32_t lane = 0;          // of several that run the same over the links of their nodes
   };
 
   Group(const Members& members, std::uint32_t operation, std::uint32_t signature) noexcept
@@ -93,6 +94,7 @@ class Group {
   Hierarchy& hierarchy() const noexcept { return *members_->hierarchy; }
   std::uint32_t piece() const noexcept { return members_->piece; }
   bool is_piece() const noexcept { return piece() > 0; }
+  std::uint32_t lane() const noexcept { return members_->lane; }
   std::uint32_t operation() const noexcept { return operation_; }
   std::uint32_t signature() const noexcept { return signature_; }
   // What this rank does by itself.

@@ -109,6 +109,7 @@ Hierarchy::Hierarchy(const Group::Members& whole, const Setup& setup)
               .leaders = part_of(whole, leader_context_ranks_, node_),
               .last_ranks = part_of(whole, last_context_ranks_, node_)};
   parts.whole.hierarchy = this;
+  parts.lane.lane = static_cast<std::uint32_t>(index_);
   for (std::uint32_t piece = 0; piece < parts_.size(); ++piece) {
     for (Group::Members* const members : {&parts.whole, &parts.before, &parts.after, &parts.lane,
                                           &parts.leaders, &parts.last_ranks})

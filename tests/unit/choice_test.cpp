@@ -172,9 +172,11 @@ TEST(selector, refuses_what_is_unknown_or_does_not_apply_whoever_wants_it) {
                      "binomial does not apply to blocks of unequal lengths", "these do: linear"}),
             "");
   EXPECT_EQ(
-      refusal([&] { selector.select({.size = 4}, Collective::scan, "quick"); },
-              {ErrorCode::bad_argument, no_peer, "", "'quick' is no algorithm of scan",
-               "known: doubling, chain, one_shot, one_pass, one_pass_streamed, leaders, lanes"}),
+      refusal(
+          [&] { selector.select({.size = 4}, Collective::scan, "quick"); },
+          {ErrorCode::bad_argument, no_peer, "", "'quick' is no algorithm of scan",
+           "known: doubling, chain, binary_tree, one_shot, one_pass, one_pass_streamed, leaders, "
+           "lanes"}),
       "");
 }
 
