@@ -141,7 +141,8 @@ int piece_count(std::size_t bytes, const TopologyParams& topology) noexcept {
 Task Hierarchy::in_pieces(Group whole, const Arguments& arguments, RunPiece run_piece) {
   const int count =
       arguments.reducer.function != nullptr ? 1 : piece_count(arguments.bytes(), topology_);
-  return count == 1 ? run_piece(whole, arguments) : run_pieces(whole, arguments, count, run_piece);
+  return count == 1 ? run_piece(whole, arguments, 1)
+                    : run_pieces(whole, arguments, count, run_piece);
 }
 
 // The call keeps its places in both lines until its pieces have ended, which stand in lines of
@@ -168,7 +169,7 @@ Task Hierarchy::run_pieces(Group whole, const Arguments& arguments, int count, R
     piece.task.join = &join;
     const Group group{parts_[static_cast<std::size_t>(i) + 1].whole, whole.operation(),
                       whole.signature()};
-    engine_.start(piece.task, [&] { return run_piece(group, piece.arguments); });
+    engine_.start(piece.task, [&] { return run_piece(group, piece.arguments, started.size()); });
   }
   co_await after.come();
   gate.leave();

@@ -112,9 +112,10 @@ class Hierarchy {
   Ticket ticket_after(const Group& whole) noexcept { return {lines_of(whole).after, engine_}; }
 
   // A call on vectors, in pieces of them where they are long: run_piece(piece, its arguments)
-  // for each. A function that may throw would leave the other pieces to wait: it gets the whole.
-  // A rank that has no vector has no piece of it, either: null.
-  using RunPiece = Task (*)(Group piece, const Arguments& arguments);
+  // for each. Several of them are between the nodes at the same time: the row that is best for all
+  // together runs each there. A function that may throw would leave the other pieces to wait: it
+  // gets the whole. A rank that has no vector has no piece of it, either: null.
+  using RunPiece = Task (*)(Group piece, const Arguments& arguments, std::size_t pieces);
   Task in_pieces(Group whole, const Arguments& arguments, RunPiece run_piece);
 
   // Parts of the call of `whole`, by ranks there: indices on this node, and numbers of nodes.

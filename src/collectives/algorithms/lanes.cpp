@@ -60,7 +60,7 @@ double slice_bytes(const CallShape& shape) {
   return shape.vector_bytes() / shape.levels.node_ranks_min;
 }
 
-Task broadcast_piece(Group group, const Arguments& arguments) {
+Task broadcast_piece(Group group, const Arguments& arguments, std::size_t pieces) {
   Hierarchy& levels = group.hierarchy();
   Ticket before = levels.ticket_before(group);
   Ticket after = levels.ticket_after(group);
@@ -80,7 +80,7 @@ Task broadcast_piece(Group group, const Arguments& arguments) {
   if (slices.bytes() > 0) {
     Arguments part = in_lane(arguments, slices, arguments.out + slices.first_bytes());
     part.root = root_node;
-    co_await levels.lane(group, Collective::broadcast, slices.bytes(), part);
+    co_await levels.lane(group, Collective::broadcast, pieces * slices.bytes(), part);
   }
   if (!on_root_node) co_await put_together(group, arguments, slices, after);
 }
@@ -112,7 +112,7 @@ Task reduce_slices(Group group, const Arguments& arguments, const Slices& slices
   before.leave();
 }
 
-Task reduce_piece(Group group, const Arguments& arguments) {
+Task reduce_piece(Group group, const Arguments& arguments, std::size_t pieces) {
   Hierarchy& levels = group.hierarchy();
   Ticket before = levels.ticket_before(group);
   Ticket after = levels.ticket_after(group);
@@ -126,7 +126,7 @@ Task reduce_piece(Group group, const Arguments& arguments) {
   Arguments part = in_lane(arguments, slices, slice);
   if (slices.bytes() > 0) {
     part.root = root_node;
-    co_await levels.lane(group, Collective::reduce, slices.bytes(), part);
+    co_await levels.lane(group, Collective::reduce, pieces * slices.bytes(), part);
   }
   if (levels.node() != root_node) co_return;
   part.root = levels.placement().index_of(arguments.root);
@@ -151,7 +151,7 @@ Cost reduce_cost(const CallShape& shape, const CostModel& model) {
   });
 }
 
-Task allreduce_piece(Group group, const Arguments& arguments) {
+Task allreduce_piece(Group group, const Arguments& arguments, std::size_t pieces) {
   Hierarchy& levels = group.hierarchy();
   Ticket before = levels.ticket_before(group);
   Ticket after = levels.ticket_after(group);
@@ -160,7 +160,7 @@ Task allreduce_piece(Group group, const Arguments& arguments) {
   co_await reduce_slices(group, arguments, slices, slice, before);
   if (slices.bytes() > 0) {
     const Arguments part = in_lane(arguments, slices, slice);
-    co_await levels.lane(group, Collective::allreduce, slices.bytes(), part);
+    co_await levels.lane(group, Collective::allreduce, pieces * slices.bytes(), part);
   }
   co_await put_together(group, arguments, slices, after);
 }
@@ -179,79 +179,59 @@ Cost allreduce_cost(const CallShape& shape, const CostModel& model) {
   });
 }
 
-// ---- scans: each lane has its slice of what the nodes before come to ----
+// ---- scans: each lane has its slice of all ranks of the node ----
 
-// Of each rank with a lane: its slice of the sum of this node, which its last rank has at `sum`.
-// The last operation of this side.
-Task share_sum(Group group, const Arguments& arguments, const Slices& slices, const std::byte* sum,
-               std::byte* slice, Ticket& before) {
+// inclusive: a scan, otherwise an exscan.
+Task prefix_piece(Group group, const Arguments& arguments, std::size_t pieces, bool inclusive) {
+  Hierarchy& levels = group.hierarchy();
+  Ticket before = levels.ticket_before(group);
+  Ticket after = levels.ticket_after(group);
+  const Slices slices{group, arguments};
+  const std::size_t bytes = slices.bytes();
+  const int ranks = levels.node_ranks();
+  const Blocks of_ranks = even_blocks(static_cast<std::size_t>(ranks) * slices.length(), ranks,
+                                      arguments.element_bytes);
+  // What the nodes before come to, and this one until each of its ranks: a rank of a scan gets the
+  // one behind it, of an exscan the one before it.
+  const Scratch sums{group, bytes + of_ranks.bytes()};
+  const auto sum = [&](int ranks_here) {
+    return sums.data() + static_cast<std::size_t>(ranks_here) * bytes;
+  };
   Arguments part = arguments;
-  part.root = slices.levels.last_index();
-  part.in = sum;
   part.in_blocks = slices.all();
-  part.out = slice;
-  part.element_count = slices.length();
-  if (!group.is_piece()) before.leave();
-  co_await slices.levels.before(group, Collective::scatter, slices.all().bytes(), part,
-                                slices.differ());
+  part.out = sum(1);
+  part.out_blocks = of_ranks;
+  co_await turn(group, before);
+  co_await levels.before(group, Collective::alltoall, arguments.bytes(), part, slices.differ());
   before.leave();
-}
-
-// Until every rank of this node has put what all nodes before it come to before its result.
-// slice: this rank's of the sum of the node. nodes_before: memory for a vector, or out where there
-// is nothing to combine with. The first node has none before it.
-Task put_before(Group group, const Arguments& arguments, const Slices& slices, std::byte* slice,
-                std::byte* nodes_before, Ticket& after) {
-  if (slices.bytes() > 0) {
-    Arguments part = in_lane(arguments, slices, slice);
-    // The first of a lane gets nothing.
-    part.out = slices.levels.is_first_node() ? slice : nodes_before + slices.first_bytes();
-    co_await slices.levels.lane(group, Collective::exscan, slices.bytes(), part);
+  if (bytes > 0) {
+    for (int i = 2; i <= ranks; ++i)
+      group.reduce_behind(sum(i - 1), arguments.reducer, sum(i), bytes);
+    Arguments in_lane_part = in_lane(arguments, slices, sum(ranks));
+    in_lane_part.out = sum(0);
+    co_await levels.lane(group, Collective::exscan, pieces * bytes, in_lane_part);
+    for (int i = 1; i <= (inclusive ? ranks : ranks - 1) && !levels.is_first_node(); ++i)
+      group.reduce_behind(sum(0), arguments.reducer, sum(i), bytes);
   }
-  if (slices.levels.is_first_node()) co_return;
-  Arguments whole = arguments;
-  whole.out = nodes_before;
-  co_await put_together(group, whole, slices, after);
-  if (nodes_before == arguments.out) co_return;
-  group.reduce_behind(nodes_before, arguments.reducer, arguments.out, arguments.bytes());
+  // Of an exscan the first rank of all gets nothing.
+  const bool gets_nothing = !inclusive && group.rank() == 0;
+  const Scratch nothing{group, gets_nothing ? arguments.bytes() : 0};
+  if (!inclusive && levels.is_first_node()) group.copy(sum(0), sum(1), bytes);
+  part.in = inclusive ? sum(1) : sum(0);
+  part.in_blocks = of_ranks;
+  part.out = gets_nothing ? nothing.data() : arguments.out;
+  part.out_blocks = slices.all();
+  co_await turn(group, after);
+  co_await levels.after(group, Collective::alltoall, arguments.bytes(), part, slices.differ());
+  after.leave();
 }
 
-Task scan_piece(Group group, const Arguments& arguments) {
-  Hierarchy& levels = group.hierarchy();
-  Ticket before = levels.ticket_before(group);
-  Ticket after = levels.ticket_after(group);
-  if (levels.is_first_node()) after.leave();
-  const Slices slices{group, arguments};
-  const std::size_t bytes = arguments.bytes();
-  const Scratch slice{group, slices.bytes()};
-  const Scratch nodes_before{group, levels.is_first_node() ? 0 : bytes};
-  co_await before.come();
-  co_await levels.before(group, Collective::scan, bytes, arguments);
-  co_await share_sum(group, arguments, slices, arguments.out, slice.data(), before);
-  co_await put_before(group, arguments, slices, slice.data(), nodes_before.data(), after);
+Task scan_piece(Group group, const Arguments& arguments, std::size_t pieces) {
+  return prefix_piece(group, arguments, pieces, true);
 }
 
-// The first rank of a node has nobody before it there: what the nodes before come to is its result.
-Task exscan_piece(Group group, const Arguments& arguments) {
-  Hierarchy& levels = group.hierarchy();
-  Ticket before = levels.ticket_before(group);
-  Ticket after = levels.ticket_after(group);
-  if (levels.is_first_node()) after.leave();
-  const Slices slices{group, arguments};
-  const std::size_t bytes = arguments.bytes();
-  const bool has_ranks_before = levels.index() > 0;
-  const bool is_last = levels.index() == levels.last_index();
-  const Scratch slice{group, slices.bytes()};
-  const Scratch received{group, has_ranks_before && !levels.is_first_node() ? bytes : 0};
-  const Scratch sum{group, is_last ? bytes : 0};
-  if (is_last) group.copy(sum.data(), arguments.in, bytes);  // in may be out
-  co_await before.come();
-  co_await levels.before(group, Collective::exscan, bytes, arguments);
-  if (is_last && has_ranks_before)
-    group.reduce_behind(arguments.out, arguments.reducer, sum.data(), bytes);
-  co_await share_sum(group, arguments, slices, sum.data(), slice.data(), before);
-  co_await put_before(group, arguments, slices, slice.data(),
-                      has_ranks_before ? received.data() : arguments.out, after);
+Task exscan_piece(Group group, const Arguments& arguments, std::size_t pieces) {
+  return prefix_piece(group, arguments, pieces, false);
 }
 
 Task scan(Group group, const Arguments& arguments) {
@@ -262,26 +242,17 @@ Task exscan(Group group, const Arguments& arguments) {
   return group.hierarchy().in_pieces(group, arguments, exscan_piece);
 }
 
-// A rank combines, or copies, so often by itself.
-Cost scan_of(const CallShape& shape, const CostModel& model, Collective collective, int combined,
-             int copied) {
+// A rank combines so many slices: of each rank here before the lane and behind it, and in it.
+Cost prefix_cost(const CallShape& shape, const CostModel& model) {
   const PartCost part{shape, model};
   const int lanes = shape.levels.node_ranks_min;
+  const double combined = 2.0 * shape.levels.node_ranks_max + 1;
   return part.in_pieces([&](double bytes) {
-    Cost on_node = part.on_node(collective, bytes);
-    on_node += part.on_node(Collective::scatter, bytes);
-    on_node += part.on_node(Collective::allgather, bytes);
-    on_node.time_s += combined * bytes * model.reduced_byte_s + copied * model.copy_s(bytes);
+    Cost on_node = part.on_node(Collective::alltoall, bytes);
+    on_node += on_node;
+    on_node.time_s += combined * bytes / lanes * model.reduced_byte_s;
     return PartCost::Both{on_node, part.between_nodes(Collective::exscan, bytes / lanes, lanes)};
   });
-}
-
-Cost scan_cost(const CallShape& shape, const CostModel& model) {
-  return scan_of(shape, model, Collective::scan, 1, 0);
-}
-
-Cost exscan_cost(const CallShape& shape, const CostModel& model) {
-  return scan_of(shape, model, Collective::exscan, 2, 1);
 }
 
 // ---- blocks: each rank moves those of its lane between the nodes, and shares them on its own ----
@@ -431,9 +402,9 @@ extern constexpr Algorithm reduce_scatter_lanes{Collective::reduce_scatter, "lan
                                                 reduce_scatter};
 extern constexpr Algorithm alltoall_lanes{Collective::alltoall, "lanes", has_equal_nodes_in_order,
                                           alltoall_cost, alltoall};
-extern constexpr Algorithm scan_lanes{Collective::scan, "lanes", has_levels_in_order, scan_cost,
+extern constexpr Algorithm scan_lanes{Collective::scan, "lanes", has_levels_in_order, prefix_cost,
                                       scan};
 extern constexpr Algorithm exscan_lanes{Collective::exscan, "lanes", has_levels_in_order,
-                                        exscan_cost, exscan};
+                                        prefix_cost, exscan};
 
 }  // namespace qpmesh::collectives
