@@ -37,6 +37,13 @@ constexpr std::uint32_t network_patience_max = 64;
 constexpr std::uint64_t idle_calls_min = 64;
 constexpr std::uint64_t idle_calls_max = std::uint64_t{1} << 30;
 
+// The row that runs is looked at so soon behind a trial, and each time twice as long after the last
+// one: rows have two speeds where ranks share a core. If it takes so much more than it promised,
+// others prove themselves.
+constexpr std::uint64_t first_look_ns = 20'000'000;
+constexpr std::uint64_t look_try_ns = 1'000'000;
+constexpr std::uint64_t broken_promise_percent = 150;
+
 std::size_t index(int number) noexcept { return static_cast<std::size_t>(number); }
 
 std::uint32_t calls_in(std::uint64_t ns, std::uint64_t call_ns, std::uint64_t most) noexcept {
@@ -67,7 +74,7 @@ Leg NetworkTrials::leg_at(std::uint32_t position) const noexcept {
           .stamp = static_cast<int>(number),
           .begins = true,
           .ends = true,
-          .is_first = proves_ ? call == 0 : call % try_calls_ == 0};
+          .is_first = !looks_ && (proves_ ? call == 0 : call % try_calls_ == 0)};
 }
 
 void NetworkTrials::add(int number, std::uint64_t ns) noexcept {
@@ -90,7 +97,10 @@ void NetworkTrials::Known::add(std::uint64_t ns) noexcept {
 }
 
 void NetworkTrials::judge(const TryTimes& slowest) noexcept {
-  if (laps_left_ == laps_max) known_ = {};
+  here_ = {};
+  ended_ = {};
+  if (looks_) return judge_look(slowest);
+  if (laps_left_ == laps_max && !proves_) known_ = {};
   spent_ns_ += meeting_ns * (proves_ ? 1 : tried_.count);  // before the tries
   for (std::size_t number = 0; number < tried_.count; ++number) {
     if (slowest[number] == never) continue;
@@ -98,8 +108,6 @@ void NetworkTrials::judge(const TryTimes& slowest) noexcept {
     spent_ns_ += slowest[number];
     spent_calls_ += try_calls_;
   }
-  here_ = {};
-  ended_ = {};
   if (proves_) judge_proof(slowest);
   else judge_lap(slowest);
 }
@@ -121,13 +129,27 @@ void NetworkTrials::judge_lap(const TryTimes& slowest) noexcept {
   idle_calls_ = 0;
 }
 
+// Of a call of the row that was tried several times; never: all of them were only started.
+std::uint64_t NetworkTrials::call_ns_of_tries(TryTimes slowest) const noexcept {
+  std::sort(slowest.begin(), slowest.begin() + proof_tries);
+  const std::uint64_t median_ns = slowest[proof_tries / 2];
+  return median_ns == never ? never : median_ns / try_calls_;
+}
+
 void NetworkTrials::judge_proof(const TryTimes& slowest) noexcept {
-  TryTimes sorted = slowest;
-  std::sort(sorted.begin(), sorted.begin() + proof_tries);
-  const std::uint64_t median_ns = sorted[proof_tries / 2];
   Known& known = known_[tried_.rows[0]];
-  // Without a time, as where all calls were only started, what is known stays.
-  known.proven_ns = median_ns == never ? known.median_ns() : median_ns / try_calls_;
+  const std::uint64_t call_ns = call_ns_of_tries(slowest);
+  known.proven_ns = call_ns == never ? known.median_ns() : call_ns;
+  prove();
+}
+
+void NetworkTrials::judge_look(const TryTimes& slowest) noexcept {
+  looks_ = false;
+  Known& known = known_[row_];
+  const std::uint64_t call_ns = call_ns_of_tries(slowest);
+  if (call_ns == never || 100 * call_ns <= broken_promise_percent * known.best_known_ns())
+    return idle();
+  known.proven_ns = call_ns;
   prove();
 }
 
@@ -155,11 +177,15 @@ void NetworkTrials::prove() noexcept {
   if (challenging_ns == never || proofs_ == proofs_max) return end_trial(best);
   ++proofs_;
   proves_ = true;
-  tried_ = {};
-  for (std::size_t i = 0; i < proof_tries; ++i) tried_.add(challenger);
-  try_calls_ = is_quick_ ? calls_in(quick_try_ns, challenging_ns, quick_try_calls_max)
-                         : calls_in(proof_try_ns, challenging_ns, proof_try_calls_max);
+  try_often(challenger, is_quick_ ? calls_in(quick_try_ns, challenging_ns, quick_try_calls_max)
+                                  : calls_in(proof_try_ns, challenging_ns, proof_try_calls_max));
   idle_calls_ = 0;
+}
+
+void NetworkTrials::try_often(RowIndex row, std::uint32_t calls) noexcept {
+  tried_ = {};
+  for (std::size_t i = 0; i < proof_tries; ++i) tried_.add(row);
+  try_calls_ = calls;
 }
 
 void NetworkTrials::end_trial(RowIndex best) noexcept {
@@ -168,23 +194,39 @@ void NetworkTrials::end_trial(RowIndex best) noexcept {
   if (!is_quick_) patience_ = best == row_ ? std::min(2 * patience_, network_patience_max) : 1;
   row_ = best;
   const std::uint64_t call_ns = known_[best].best_known_ns();
+  calls_to_trial_ = calls_to_look_ = static_cast<std::uint32_t>(idle_calls_min);
   if (call_ns != never) {
+    const auto calls_in_idle = [&](std::uint64_t ns) {
+      return static_cast<std::uint32_t>(
+          std::clamp(ns / std::max<std::uint64_t>(call_ns, 1), idle_calls_min, idle_calls_max));
+    };
     const std::uint64_t lost_ns = spent_ns_ - std::min(spent_ns_, spent_calls_ * call_ns);
-    const std::uint64_t idle_ns =
-        is_quick_ ? std::max(lost_parts_of_quick * lost_ns, idle_least_of_quick_ns)
-                  : std::max(lost_parts * lost_ns, patience_ * idle_least_ns);
-    idle_calls_ = static_cast<std::uint32_t>(
-        std::clamp(idle_ns / std::max<std::uint64_t>(call_ns, 1), idle_calls_min, idle_calls_max));
-    try_calls_ = calls_in(network_try_ns, call_ns, network_try_calls_max);
-  } else {
-    idle_calls_ = static_cast<std::uint32_t>(idle_calls_min);
+    calls_to_trial_ =
+        calls_in_idle(is_quick_ ? std::max(lost_parts_of_quick * lost_ns, idle_least_of_quick_ns)
+                                : std::max(lost_parts * lost_ns, patience_ * idle_least_ns));
+    calls_to_look_ = calls_in_idle(first_look_ns);
   }
   is_quick_ = false;
-  laps_left_ = laps_max;
   proves_ = false;
   proofs_ = 0;
-  tried_ = candidates_;
   spent_ns_ = spent_calls_ = 0;
+  idle();
+}
+
+void NetworkTrials::idle() noexcept {
+  const std::uint64_t call_ns = known_[row_].best_known_ns();
+  if (calls_to_look_ < calls_to_trial_) {
+    looks_ = true;
+    idle_calls_ = calls_to_look_;
+    calls_to_trial_ -= calls_to_look_;
+    calls_to_look_ = static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(2 * std::uint64_t{calls_to_look_}, idle_calls_max));
+    return try_often(row_, calls_in(look_try_ns, call_ns, network_try_calls_max));
+  }
+  idle_calls_ = calls_to_trial_;
+  if (call_ns != never) try_calls_ = calls_in(network_try_ns, call_ns, network_try_calls_max);
+  laps_left_ = laps_max;
+  tried_ = candidates_;
 }
 
 Figure NetworkTrials::figure(RowIndex row) const noexcept {

@@ -8,7 +8,8 @@
 // whoever gives finds all rings empty, and too much where somebody else had a core. When a lap or a
 // proof is over, the members tell each other the times of their calls: of each try
 // the longest one counts. All judge these alike, by whole numbers, which every machine computes
-// alike. That is a round of messages, so trials are rare.
+// alike. That is a round of messages, so trials are rare. Between two trials there are looks at the
+// row that runs, for which nobody waits: does it take what it promised?
 #pragma once
 
 #include <array>
@@ -52,14 +53,21 @@ class NetworkTrials {
  private:
   void judge_lap(const TryTimes& slowest) noexcept;
   void judge_proof(const TryTimes& slowest) noexcept;
+  void judge_look(const TryTimes& slowest) noexcept;
+  std::uint64_t call_ns_of_tries(TryTimes slowest) const noexcept;
   // The next proof, or the end of the trial.
   void prove() noexcept;
   void end_trial(RowIndex best) noexcept;
+  void idle() noexcept;  // until the next look, or the next trial
+  void try_often(RowIndex row, std::uint32_t calls) noexcept;
 
   TriedRows candidates_;
   TriedRows tried_;  // in this lap, in this order; in a proof one row, several times
   RowIndex row_;
-  std::uint32_t idle_calls_;  // before the next lap
+  std::uint32_t idle_calls_;          // before the next lap, or look
+  std::uint32_t calls_to_trial_ = 0;  // behind those
+  std::uint32_t calls_to_look_ = 0;   // from one to the next
+  bool looks_ = false;                // between two trials, at the row that runs
   std::uint32_t try_calls_;
   std::uint32_t laps_left_;   // of this trial, with this lap
   bool proves_ = false;       // behind the last lap

@@ -178,6 +178,30 @@ TEST(a_class_between_nodes, does_not_believe_tries_that_end_before_rings_are_ful
   EXPECT_FLOAT_EQ(life.members[0].figure(1).us, 220);
 }
 
+// Fast in a try, for which all wait, and for some calls behind it.
+TEST(a_class_between_nodes, leaves_a_row_that_takes_longer_than_it_promised_before_the_next_trial) {
+  for (const double slow_us : {40.0, 10.5}) {
+    std::uint64_t in_a_row = 0;
+    NetworkLife life{.candidates = {0, 1, 2},
+                     .time_us = [&](RowIndex row, std::uint64_t, std::size_t) {
+                       if (row != 1) return row == 0 ? 30.0 : 12.0;
+                       return in_a_row < 2'000 ? 8.0 : slow_us;
+                     }};
+    std::uint64_t left_at = 0;
+    while (life.calls < 30'000) {
+      const std::uint64_t of_row = life.calls_of[1];
+      const std::uint64_t calls = life.calls;
+      life.live(calls + 100);
+      in_a_row = life.calls_of[1] == of_row + 100 ? in_a_row + 100 : 0;
+      if (left_at == 0 && calls > 3'000 && life.members[0].row() != 1) left_at = calls;
+    }
+    EXPECT_EQ(life.members[0].row(), slow_us > 12 ? 2 : 1);
+    if (slow_us > 12) {
+      EXPECT_LE(left_at, 12'000U);
+    }
+  }
+}
+
 TEST(a_class_between_nodes, spends_little_on_trials) {
   for (const double best_us : {5.0, 100.0, 20'000.0}) {
     const std::array<double, 3> row_us{best_us, 1.3 * best_us, 4 * best_us};
