@@ -137,9 +137,9 @@ class Call {
   template <class Issue>
   void run(const Issue& issue) {
     if (request_ == nullptr) {
-      if (staging_) staging_->begin();
+      staging_.begin();
       check(issue(own_.mesh, nullptr));
-      if (staging_) staging_->end();
+      staging_.end();
       return;
     }
     if (persistent_) {
@@ -158,11 +158,7 @@ class Call {
     *handle_ = request_.release()->handle();
   }
 
-  // Out of line, and so what has none is inlined where it is asked for.
-  [[gnu::noinline]] Staging& staging() {
-    if (request_ != nullptr) return request_->need_extra().staging;
-    return staging_ ? *staging_ : staging_.emplace();
-  }
+  Staging& staging() { return request_ != nullptr ? request_->need_extra().staging : staging_; }
   const std::byte* source(const Elements& elements) {
     return elements.in_one_piece() ? elements.first_byte() : staging().packed(elements);
   }
@@ -203,7 +199,7 @@ class Call {
   qpmesh_call& user_options(Reduction& reduction);
 
   Communicator& own_;
-  std::optional<Staging> staging_{};
+  Staging staging_{};
   std::optional<Reduction> reduction_{};
   std::optional<qpmesh_call> user_{};
   std::unique_ptr<Request> request_{};

@@ -6,7 +6,7 @@ namespace qpmesh::mpi {
 
 std::byte* Staging::memory(MPI_Count bytes) {
   // Not initialized: it is written before it is read.
-  auto& own = memory_.emplace_back(new std::byte[static_cast<std::size_t>(bytes) + 1]);
+  auto& own = steps().memory.emplace_back(new std::byte[static_cast<std::size_t>(bytes) + 1]);
   return own.get();
 }
 
@@ -23,18 +23,24 @@ std::byte* Staging::unpacked(const Elements& elements) {
 }
 
 void Staging::pack_to(const Elements& elements, std::byte* packed) {
-  packs_.push_back(
+  steps().packs.push_back(
       {const_cast<void*>(elements.data), elements.count, Reference{elements.type}, packed});
 }
 
 void Staging::unpack_from(const std::byte* packed, const Elements& elements) {
-  unpacks_.push_back({const_cast<void*>(elements.data), elements.count, Reference{elements.type},
-                      const_cast<std::byte*>(packed)});
+  steps().unpacks.push_back({const_cast<void*>(elements.data), elements.count,
+                             Reference{elements.type}, const_cast<std::byte*>(packed)});
 }
 
-void Staging::finish(const Step& step, std::size_t bytes_max) {
-  const auto bytes = static_cast<std::size_t>(step.count * step.type->size);
-  mpi::unpack(step.packed, std::min(bytes, bytes_max), step.data, *step.type);
+void Staging::Steps::pack() const {
+  for (const Step& step : packs) mpi::pack(step.data, step.count, *step.type, step.packed);
+}
+
+void Staging::Steps::unpack(std::size_t bytes_max) const {
+  for (const Step& step : unpacks) {
+    const auto bytes = static_cast<std::size_t>(step.count * step.type->size);
+    mpi::unpack(step.packed, std::min(bytes, bytes_max), step.data, *step.type);
+  }
 }
 
 }  // namespace qpmesh::mpi

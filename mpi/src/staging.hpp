@@ -35,7 +35,8 @@ inline Elements given(const void* data, MPI_Count count, MPI_Datatype datatype) 
   return elements;
 }
 
-// What a call needs packed or unpacked. Nothing is allocated while buffers are in one piece.
+// What a call needs packed or unpacked. Nothing is allocated while buffers are in one piece, and to
+// have nothing costs a call no more than a pointer.
 class Staging {
  public:
   // Where the bytes to send are, from begin() on.
@@ -58,13 +59,17 @@ class Staging {
 
   // Packs: each time the call is started.
   void begin() const {
-    for (const Step& step : packs_) mpi::pack(step.data, step.count, *step.type, step.packed);
+    if (steps_ != nullptr) [[unlikely]]
+      steps_->pack();
   }
   // Unpacks, at most so many bytes of each.
   void end(std::size_t bytes_max = SIZE_MAX) const {
-    for (const Step& step : unpacks_) finish(step, bytes_max);
+    if (steps_ != nullptr) [[unlikely]]
+      steps_->unpack(bytes_max);
   }
-  bool empty() const noexcept { return packs_.empty() && unpacks_.empty(); }
+  bool empty() const noexcept {
+    return steps_ == nullptr || (steps_->packs.empty() && steps_->unpacks.empty());
+  }
 
  private:
   struct Step {
@@ -73,11 +78,20 @@ class Staging {
     Reference<Datatype> type;  // a program may free it while a request is in flight
     std::byte* packed;
   };
-  static void finish(const Step& step, std::size_t bytes_max);
+  struct Steps {
+    void pack() const;
+    void unpack(std::size_t bytes_max) const;
 
-  std::vector<Step> packs_;
-  std::vector<Step> unpacks_;
-  std::vector<std::unique_ptr<std::byte[]>> memory_;  // NOLINT(*-avoid-c-arrays)
+    std::vector<Step> packs{};
+    std::vector<Step> unpacks{};
+    std::vector<std::unique_ptr<std::byte[]>> memory{};  // NOLINT(*-avoid-c-arrays)
+  };
+  Steps& steps() {
+    if (steps_ == nullptr) steps_ = std::make_unique<Steps>();
+    return *steps_;
+  }
+
+  std::unique_ptr<Steps> steps_{};
 };
 
 }  // namespace qpmesh::mpi
