@@ -153,6 +153,7 @@ int set_attribute(const char* function, MPI_Comm comm, int keyval, void* value) 
 }
 int get_attribute(const char* function, MPI_Comm comm, int keyval, void* value, int* flag) {
   return on_communicator(function, comm, [&](Communicator& own) {
+    check_addresses(value, flag);
     int* const predefined = find_predefined(keyval);
     if (predefined == nullptr) return get(own.attributes, keyval, value, flag);
     *static_cast<void**>(value) = predefined;

@@ -253,10 +253,10 @@ std::unique_ptr<Message> take(MPI_Message& handle) {
 // A call on a message: the error handler of its communicator hears of errors.
 template <class Body>
 int on_message(const char* function, const MPI_Message* handle, Body&& body) {
-  Communicator* const where = handle == nullptr || is_predefined(*handle)
-                                  ? nullptr
-                                  : reinterpret_cast<Message*>(*handle)->communicator.get();
-  return guarded(function, where, [&] {
+  Reference<Communicator> where;  // the message may be the last that holds it
+  if (handle != nullptr && !is_predefined(*handle))
+    where = reinterpret_cast<Message*>(*handle)->communicator;
+  return guarded(function, where.get(), [&] {
     check_addresses(handle);
     std::forward<Body>(body)();
   });

@@ -16,14 +16,9 @@ namespace {
 
 std::size_t at(int index) noexcept { return static_cast<std::size_t>(index); }
 
-template <class... Pointers>
-void check_given(const Pointers*... pointers) {
-  require((... && (pointers != nullptr)), MPI_ERR_ARG, "an argument is null");
-}
-
 // The handle that a call makes: null where it fails.
 void begin(MPI_Comm* newcomm) {
-  check_given(newcomm);
+  check_addresses(newcomm);
   *newcomm = MPI_COMM_NULL;
 }
 
@@ -35,6 +30,7 @@ std::span<const int> list_of(const int* values, int count, const char* name) {
 }
 void store(const std::vector<int>& list, int count_max, int* target) {
   const auto count = std::min(list.size(), at(std::max(count_max, 0)));
+  if (count > 0) check_addresses(target);
   std::copy_n(list.begin(), count, target);
 }
 
@@ -297,7 +293,7 @@ using namespace qpmesh::mpi;
 
 QPMESH_MPI_ENTRY(Topo_test, (MPI_Comm comm, int* kind)) {
   return on_communicator("MPI_Topo_test", comm, [&](const Communicator& own) {
-    check_given(kind);
+    check_addresses(kind);
     *kind = own.topology == nullptr ? MPI_UNDEFINED : own.topology->kind;
   });
 }
@@ -339,7 +335,7 @@ QPMESH_MPI_ENTRY(Cart_create, (MPI_Comm comm, int ndims, const int dims[], const
 QPMESH_MPI_ENTRY(Cart_map,
                  (MPI_Comm comm, int ndims, const int dims[], const int[], int* newrank)) {
   return on_communicator("MPI_Cart_map", comm, [&](const Communicator& own) {
-    check_given(newrank);
+    check_addresses(newrank);
     const std::int64_t ranks = ranks_of(list_of(dims, ndims, "dims"));
     require(ranks <= own.size, MPI_ERR_DIMS, "a grid of ", ranks, " ranks for ", own.size);
     *newrank = own.rank < ranks ? own.rank : MPI_UNDEFINED;
@@ -347,7 +343,7 @@ QPMESH_MPI_ENTRY(Cart_map,
 }
 QPMESH_MPI_ENTRY(Cartdim_get, (MPI_Comm comm, int* ndims)) {
   return on_communicator("MPI_Cartdim_get", comm, [&](const Communicator& own) {
-    check_given(ndims);
+    check_addresses(ndims);
     *ndims = static_cast<int>(grid_of(own).lengths.size());
   });
 }
@@ -358,7 +354,7 @@ QPMESH_MPI_ENTRY(Cart_get,
     require(at(std::max(ndims_max, 0)) >= grid.lengths.size(), MPI_ERR_ARG, "maxdims is ",
             ndims_max, " for ", grid.lengths.size(), " dimensions");
     if (grid.lengths.empty()) return;
-    check_given(dims, periods, coords);
+    check_addresses(dims, periods, coords);
     store(grid.lengths, ndims_max, dims);
     store(grid.periods, ndims_max, periods);
     store(coordinates_of(grid, own.rank), ndims_max, coords);
@@ -366,7 +362,7 @@ QPMESH_MPI_ENTRY(Cart_get,
 }
 QPMESH_MPI_ENTRY(Cart_rank, (MPI_Comm comm, const int coords[], int* rank)) {
   return on_communicator("MPI_Cart_rank", comm, [&](const Communicator& own) {
-    check_given(rank);
+    check_addresses(rank);
     const Topology& grid = grid_of(own);
     const auto coordinates = list_of(coords, static_cast<int>(grid.lengths.size()), "coords");
     const int found = rank_at(grid, coordinates);
@@ -381,14 +377,14 @@ QPMESH_MPI_ENTRY(Cart_coords, (MPI_Comm comm, int rank, int ndims_max, int coord
     require(at(std::max(ndims_max, 0)) >= grid.lengths.size(), MPI_ERR_ARG, "maxdims is ",
             ndims_max, " for ", grid.lengths.size(), " dimensions");
     if (grid.lengths.empty()) return;
-    check_given(coords);
+    check_addresses(coords);
     store(coordinates_of(grid, rank), ndims_max, coords);
   });
 }
 QPMESH_MPI_ENTRY(Cart_shift,
                  (MPI_Comm comm, int direction, int displacement, int* source, int* destination)) {
   return on_communicator("MPI_Cart_shift", comm, [&](const Communicator& own) {
-    check_given(source, destination);
+    check_addresses(source, destination);
     const Topology& grid = grid_of(own);
     check_direction(grid, direction);
     *source = shifted(grid, own.rank, direction, -std::int64_t{displacement});
@@ -433,7 +429,7 @@ QPMESH_MPI_ENTRY(Graph_create, (MPI_Comm comm, int nodes, const int index[], con
 QPMESH_MPI_ENTRY(Graph_map,
                  (MPI_Comm comm, int nodes, const int index[], const int edges[], int* newrank)) {
   return on_communicator("MPI_Graph_map", comm, [&](const Communicator& own) {
-    check_given(newrank);
+    check_addresses(newrank);
     graph_lists(nodes, index, edges);
     require(nodes <= own.size, MPI_ERR_ARG, "a graph of ", nodes, " nodes for ", own.size,
             " ranks");
@@ -442,7 +438,7 @@ QPMESH_MPI_ENTRY(Graph_map,
 }
 QPMESH_MPI_ENTRY(Graphdims_get, (MPI_Comm comm, int* nodes, int* edges)) {
   return on_communicator("MPI_Graphdims_get", comm, [&](const Communicator& own) {
-    check_given(nodes, edges);
+    check_addresses(nodes, edges);
     const Topology& graph = graph_of(own);
     *nodes = static_cast<int>(graph.index.size());
     *edges = static_cast<int>(graph.edges.size());
@@ -451,7 +447,7 @@ QPMESH_MPI_ENTRY(Graphdims_get, (MPI_Comm comm, int* nodes, int* edges)) {
 QPMESH_MPI_ENTRY(Graph_get,
                  (MPI_Comm comm, int index_max, int edges_max, int index[], int edges[])) {
   return on_communicator("MPI_Graph_get", comm, [&](const Communicator& own) {
-    check_given(index, edges);
+    check_addresses(index, edges);
     const Topology& graph = graph_of(own);
     store(graph.index, index_max, index);
     store(graph.edges, edges_max, edges);
@@ -459,7 +455,7 @@ QPMESH_MPI_ENTRY(Graph_get,
 }
 QPMESH_MPI_ENTRY(Graph_neighbors_count, (MPI_Comm comm, int rank, int* count)) {
   return on_communicator("MPI_Graph_neighbors_count", comm, [&](const Communicator& own) {
-    check_given(count);
+    check_addresses(count);
     const Topology& graph = graph_of(own);
     check_rank(own, rank);
     *count = static_cast<int>(neighbours_of(graph, rank).size());
@@ -523,7 +519,7 @@ QPMESH_MPI_ENTRY(Dist_graph_create, (MPI_Comm comm, int n, const int sources[], 
 QPMESH_MPI_ENTRY(Dist_graph_neighbors_count,
                  (MPI_Comm comm, int* indegree, int* outdegree, int* weighted)) {
   return on_communicator("MPI_Dist_graph_neighbors_count", comm, [&](const Communicator& own) {
-    check_given(indegree, outdegree, weighted);
+    check_addresses(indegree, outdegree, weighted);
     const Topology& graph = distributed_graph_of(own);
     *indegree = static_cast<int>(graph.sources.size());
     *outdegree = static_cast<int>(graph.targets.size());

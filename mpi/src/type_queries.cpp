@@ -54,6 +54,7 @@ template <class T>
 void copy_list(const std::vector<T>& list, MPI_Count count_max, T* to, const char* name) {
   require(static_cast<MPI_Count>(list.size()) <= count_max, MPI_ERR_ARG, name, " has ", count_max,
           " entries: there are ", list.size());
+  require(list.empty() || to != nullptr, MPI_ERR_ARG, name, " is null");
   std::ranges::copy(list, to);
 }
 
@@ -78,6 +79,7 @@ int contents_of(const char* function, MPI_Datatype handle, const Contents& to) {
     copy_list(recipe.counts, to.counts_max, to.counts, "array_of_large_counts");
     require(static_cast<MPI_Count>(recipe.types.size()) <= to.types_max, MPI_ERR_ARG,
             "array_of_datatypes has ", to.types_max, " entries: there are ", recipe.types.size());
+    require(recipe.types.empty() || to.types != nullptr, MPI_ERR_ARG, "array_of_datatypes is null");
     std::ranges::transform(recipe.types, to.types, [](const Reference<Datatype>& one) {
       return Reference{one}.release()->handle();  // the caller frees it
     });
