@@ -370,15 +370,27 @@ void a_wait_for_several_contexts_leaves_all_of_them(Communicator& world, Argumen
   other.finish();
 }
 
-// Of a type that throws on at whoever resumes it.
-struct Loose {
+// Of a type that throws on at whoever resumes it: then it stands at its end, and its frame is there
+// until somebody destroys it ([dcl.fct.def.coroutine]).
+class Loose {
+ public:
   struct promise_type {
-    Loose get_return_object() const { return {}; }
+    Loose get_return_object() {
+      return Loose{std::coroutine_handle<promise_type>::from_promise(*this)};
+    }
     std::suspend_never initial_suspend() const noexcept { return {}; }
-    std::suspend_never final_suspend() const noexcept { return {}; }
+    std::suspend_always final_suspend() const noexcept { return {}; }
     void return_void() const {}
     void unhandled_exception() { throw; }
   };
+
+  Loose(Loose&&) = delete;
+  ~Loose() { handle_.destroy(); }
+
+ private:
+  explicit Loose(std::coroutine_handle<promise_type> handle) : handle_{handle} {}
+
+  std::coroutine_handle<promise_type> handle_;
 };
 
 Loose throws_behind(Request& request) {
@@ -390,7 +402,7 @@ void what_nobody_catches_does_not_end_a_call(Communicator& world, Arguments) {
   int value = 0;
   {
     Request request = world.receive_async(value, world.rank(), 1);
-    throws_behind(request);
+    const Loose work = throws_behind(request);
     world.send(3, world.rank(), 1);
     request.wait();
   }
