@@ -45,7 +45,7 @@ struct Given {
 
 template <class T>
 struct Value {
-  static T get() { return static_cast<T>(given.number); }
+  static T get() { return static_cast<T>(std::is_enum_v<T> ? 0 : given.number); }
 };
 template <class T>
 struct Value<T*> {
