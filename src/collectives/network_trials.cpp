@@ -1,6 +1,7 @@
 #include "collectives/network_trials.hpp"
 
 #include <algorithm>
+#include <cassert>
 
 namespace qpmesh::collectives {
 namespace {
@@ -100,7 +101,7 @@ void NetworkTrials::judge(const TryTimes& slowest) noexcept {
   here_ = {};
   ended_ = {};
   if (looks_) return judge_look(slowest);
-  if (laps_left_ == laps_max && !proves_) known_ = {};
+  if (laps_left_ == laps_max) known_ = {};
   spent_ns_ += meeting_ns * (proves_ ? 1 : tried_.count);  // before the tries
   for (std::size_t number = 0; number < tried_.count; ++number) {
     if (slowest[number] == never) continue;
@@ -146,6 +147,7 @@ void NetworkTrials::judge_proof(const TryTimes& slowest) noexcept {
 void NetworkTrials::judge_look(const TryTimes& slowest) noexcept {
   looks_ = false;
   Known& known = known_[row_];
+  assert(known.best_known_ns() != never);
   const std::uint64_t call_ns = call_ns_of_tries(slowest);
   if (call_ns == never || 100 * call_ns <= broken_promise_percent * known.best_known_ns())
     return idle();
