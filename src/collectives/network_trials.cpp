@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace qpmesh::collectives {
 namespace {
@@ -39,8 +40,9 @@ constexpr std::uint64_t idle_calls_min = 64;
 constexpr std::uint64_t idle_calls_max = std::uint64_t{1} << 30;
 
 // The row that runs is looked at so soon behind a trial, and each time twice as long after the last
-// one: rows have two speeds where ranks share a core. If it takes so much more than it promised,
-// others prove themselves.
+// one: rows have two speeds where ranks share a core. If it takes so much more than it promised, it
+// is looked at again as soon as behind a trial, for a look is short, and somebody else may have had
+// a core. If that takes so much, too, others prove themselves.
 constexpr std::uint64_t first_look_ns = 20'000'000;
 constexpr std::uint64_t look_try_ns = 1'000'000;
 constexpr std::uint64_t broken_promise_percent = 150;
@@ -50,6 +52,11 @@ std::size_t index(int number) noexcept { return static_cast<std::size_t>(number)
 std::uint32_t calls_in(std::uint64_t ns, std::uint64_t call_ns, std::uint64_t most) noexcept {
   return static_cast<std::uint32_t>(
       std::clamp(ns / std::max<std::uint64_t>(call_ns, 1), network_try_calls_min, most));
+}
+
+std::uint32_t idle_calls_in(std::uint64_t ns, std::uint64_t call_ns) noexcept {
+  return static_cast<std::uint32_t>(
+      std::clamp(ns / std::max<std::uint64_t>(call_ns, 1), idle_calls_min, idle_calls_max));
 }
 
 }  // namespace
@@ -146,12 +153,19 @@ void NetworkTrials::judge_proof(const TryTimes& slowest) noexcept {
 
 void NetworkTrials::judge_look(const TryTimes& slowest) noexcept {
   looks_ = false;
-  Known& known = known_[row_];
-  assert(known.best_known_ns() != never);
+  const std::uint64_t promised_ns = known_[row_].best_known_ns();
+  assert(promised_ns != never);
   const std::uint64_t call_ns = call_ns_of_tries(slowest);
-  if (call_ns == never || 100 * call_ns <= broken_promise_percent * known.best_known_ns())
+  const bool is_broken = call_ns != never && 100 * call_ns > broken_promise_percent * promised_ns;
+  if (!is_broken || !doubts_) {
+    doubts_ = is_broken;
+    if (doubts_) calls_to_look_ = idle_calls_in(first_look_ns, promised_ns);
     return idle();
-  known.proven_ns = call_ns;
+  }
+  // What others proved is as old as the promise. This look is the proof of the row: in one for
+  // which all wait it may be fast again.
+  for (Known& known : known_) known.proven_ns = never;
+  known_[row_].proven_ns = call_ns;
   prove();
 }
 
@@ -193,39 +207,45 @@ void NetworkTrials::try_often(RowIndex row, std::uint32_t calls) noexcept {
 void NetworkTrials::end_trial(RowIndex best) noexcept {
   const std::uint64_t of_row_ns = known_[row_].best_known_ns();
   if (known_[best].best_known_ns() >= of_row_ns - of_row_ns / better_parts) best = row_;
-  if (!is_quick_) patience_ = best == row_ ? std::min(2 * patience_, network_patience_max) : 1;
-  row_ = best;
-  const std::uint64_t call_ns = known_[best].best_known_ns();
-  calls_to_trial_ = calls_to_look_ = static_cast<std::uint32_t>(idle_calls_min);
-  if (call_ns != never) {
-    const auto calls_in_idle = [&](std::uint64_t ns) {
-      return static_cast<std::uint32_t>(
-          std::clamp(ns / std::max<std::uint64_t>(call_ns, 1), idle_calls_min, idle_calls_max));
-    };
-    const std::uint64_t lost_ns = spent_ns_ - std::min(spent_ns_, spent_calls_ * call_ns);
-    calls_to_trial_ =
-        calls_in_idle(is_quick_ ? std::max(lost_parts_of_quick * lost_ns, idle_least_of_quick_ns)
-                                : std::max(lost_parts * lost_ns, patience_ * idle_least_ns));
-    calls_to_look_ = calls_in_idle(first_look_ns);
-  }
+  // Where looks change nothing, the next trial comes when it would have come.
+  if (best != row_ || calls_to_trial_ == 0) plan_trial(best);
   is_quick_ = false;
+  doubts_ = false;
   proves_ = false;
   proofs_ = 0;
   spent_ns_ = spent_calls_ = 0;
   idle();
 }
 
+void NetworkTrials::plan_trial(RowIndex best) noexcept {
+  if (!is_quick_) patience_ = best == row_ ? std::min(2 * patience_, network_patience_max) : 1;
+  row_ = best;
+  const std::uint64_t call_ns = known_[best].best_known_ns();
+  calls_to_trial_ = calls_to_look_ = static_cast<std::uint32_t>(idle_calls_min);
+  if (call_ns != never) {
+    const std::uint64_t lost_ns = spent_ns_ - std::min(spent_ns_, spent_calls_ * call_ns);
+    calls_to_trial_ =
+        idle_calls_in(is_quick_ ? std::max(lost_parts_of_quick * lost_ns, idle_least_of_quick_ns)
+                                : std::max(lost_parts * lost_ns, patience_ * idle_least_ns),
+                      call_ns);
+    calls_to_look_ = idle_calls_in(first_look_ns, call_ns);
+  }
+}
+
 void NetworkTrials::idle() noexcept {
   const std::uint64_t call_ns = known_[row_].best_known_ns();
-  if (calls_to_look_ < calls_to_trial_) {
+  const std::uint32_t try_calls = calls_in(look_try_ns, call_ns, network_try_calls_max);
+  const std::uint32_t calls_with_look =
+      calls_to_look_ + static_cast<std::uint32_t>(proof_tries) * try_calls;
+  if (calls_with_look < calls_to_trial_) {
     looks_ = true;
     idle_calls_ = calls_to_look_;
-    calls_to_trial_ -= calls_to_look_;
+    calls_to_trial_ -= calls_with_look;
     calls_to_look_ = static_cast<std::uint32_t>(
         std::min<std::uint64_t>(2 * std::uint64_t{calls_to_look_}, idle_calls_max));
-    return try_often(row_, calls_in(look_try_ns, call_ns, network_try_calls_max));
+    return try_often(row_, try_calls);
   }
-  idle_calls_ = calls_to_trial_;
+  idle_calls_ = std::exchange(calls_to_trial_, 0);
   if (call_ns != never) try_calls_ = calls_in(network_try_ns, call_ns, network_try_calls_max);
   laps_left_ = laps_max;
   tried_ = candidates_;

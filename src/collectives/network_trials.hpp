@@ -5,11 +5,11 @@
 // in laps, some calls each. Who only gives waits for all others before a try: so a try takes what
 // its calls take until the last member has them, also where they run ahead of those that take. Then
 // the best prove themselves, one after another, for longer: a short try tells too little where
-// whoever gives finds all rings empty, and too much where somebody else had a core. When a lap or a
-// proof is over, the members tell each other the times of their calls: of each try
-// the longest one counts. All judge these alike, by whole numbers, which every machine computes
-// alike. That is a round of messages, so trials are rare. Between two trials there are looks at the
-// row that runs, for which nobody waits: does it take what it promised?
+// whoever gives finds all rings empty, and too much where somebody else had a core. Between two
+// trials there are looks at the row that runs, before which nobody waits: does it take what it
+// promised? When a lap, a proof or a look is over, the members tell each other the times of their
+// calls: of each try the longest one counts. All judge these alike, by whole numbers, which every
+// machine computes alike. That is a round of messages, so trials and looks are rare.
 #pragma once
 
 #include <array>
@@ -58,16 +58,18 @@ class NetworkTrials {
   // The next proof, or the end of the trial.
   void prove() noexcept;
   void end_trial(RowIndex best) noexcept;
-  void idle() noexcept;  // until the next look, or the next trial
+  void plan_trial(RowIndex best) noexcept;  // the next one
+  void idle() noexcept;                     // until the next look, or the next trial
   void try_often(RowIndex row, std::uint32_t calls) noexcept;
 
   TriedRows candidates_;
   TriedRows tried_;  // in this lap, in this order; in a proof one row, several times
   RowIndex row_;
   std::uint32_t idle_calls_;          // before the next lap, or look
-  std::uint32_t calls_to_trial_ = 0;  // behind those
+  std::uint32_t calls_to_trial_ = 0;  // behind those; 0: it comes next, or is under way
   std::uint32_t calls_to_look_ = 0;   // from one to the next
   bool looks_ = false;                // between two trials, at the row that runs
+  bool doubts_ = false;               // in the last look that one took more than it promised
   std::uint32_t try_calls_;
   std::uint32_t laps_left_;   // of this trial, with this lap
   bool proves_ = false;       // behind the last lap
