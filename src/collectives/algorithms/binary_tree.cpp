@@ -148,8 +148,8 @@ Task exscan(Group group, const Arguments& arguments) { return prefix(group, argu
 
 // ---- predictions ----
 
-// Of the longest way: the first segment, and then one each pace. Those of a rank and its children
-// are of one tree, and what is left of a rank is whole.
+// Of the longest way, in the first tree: the first segment, and then one each pace. Left subtrees
+// are full, so both children of a rank that sends up are alike.
 class Times {
  public:
   Times(const CallShape& shape, const CostModel& model, bool inclusive)
@@ -163,8 +163,9 @@ class Times {
   // Who has nobody before it has its results first. Its first send down is the right one.
   double all_s() const {
     double last_s = 0;
+    Flow up{};
     for (int v = 1; v <= tree_.last; v *= 2) {
-      const Flow up = flow_up(v);
+      up = flow_up(v, up);
       const double up_s = up.end_s(count_) + (tree_.has_behind(v) ? port_s() : 0);
       const double copied_s = v == 1 && inclusive_ ? model_.copy_s(count_ * bytes_) : 0;
       last_s = std::max(last_s, up_s + copied_s);
@@ -186,25 +187,19 @@ class Times {
   // From the post of a receive from the left until it is part of a sum.
   double left_s() const noexcept { return inclusive_ ? model_.combined_s(bytes_) : transfer_s(); }
 
-  // A rank's sums, as they leave it.
-  Flow flow_up(int v) const {
+  // A rank's sums, as they leave it, from those of its left child, or of both.
+  Flow flow_up(int v, const Flow& child) const {
     if (!tree_.has_left(v)) return {0, port_s()};
-    const Flow left = flow_up(tree_.left(v));
     const double more_s =
         !inclusive_ && (tree_.has_right(v) || tree_.has_behind(v)) ? reduced_s_ : 0;
     if (!tree_.has_right(v) || !tree_.has_behind(v)) {
       const double pace_s = std::max(port_s(), left_s() + more_s);
-      return {left.first_s + model_.latency_s + left_s() + more_s, std::max(left.pace_s, pace_s)};
+      return {child.first_s + model_.latency_s + left_s() + more_s, std::max(child.pace_s, pace_s)};
     }
-    const Flow right = tree_.has_behind(v) ? flow_up(tree_.right(v)) : left;
-    const double left_at_s =
-        std::max(left.first_s, right.first_s < left.first_s ? right.first_s + port_s() : 0);
-    const double right_at_s =
-        std::max(right.first_s, right.first_s >= left.first_s ? left.first_s + port_s() : 0);
     const double cpu_s = more_s + reduced_s_;
-    return {model_.latency_s + std::max(left_at_s + left_s(), right_at_s + transfer_s()) + cpu_s,
-            std::max({left.pace_s, right.pace_s, 2 * port_s(),
-                      std::max(left_s(), port_s() + transfer_s()) + cpu_s})};
+    const double both_s = std::max(left_s(), port_s() + transfer_s()) + cpu_s;
+    return {child.first_s + model_.latency_s + both_s,
+            std::max({child.pace_s, 2 * port_s(), both_s})};
   }
 
   // Until the last rank of the subtree has its result.
