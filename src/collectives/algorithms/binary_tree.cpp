@@ -18,6 +18,8 @@ namespace qpmesh::collectives {
 namespace {
 
 constexpr std::size_t segment_bytes_max = std::size_t{64} << 10;
+// Where many lanes share a link even so short ones take longer there than a message costs; shorter
+// vectors are doubling's.
 constexpr std::size_t segment_bytes_min = 512;
 
 // The tree of the numbers first … last, where first is 1 or 2: odd ones are leaves, and the subtree
@@ -47,11 +49,18 @@ struct Tree {
   bool has_behind(int v) const noexcept { return v + reach(v) - 1 < last; }
 };
 
-int segment_count(std::size_t bytes, int size) {
+// As many as levels of the tree on the way up and down, so that the last rank waits about as long
+// for the first one as for all others behind it. Each has an element, if there is one.
+int segment_count(std::size_t bytes, std::size_t element_bytes, int size) {
   const std::size_t least = bytes == 0 ? 1 : (bytes - 1) / segment_bytes_max + 1;
   const std::size_t most = std::max<std::size_t>(1, bytes / segment_bytes_min);
   const auto levels = static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(size)));
-  return static_cast<int>(std::clamp(2 * levels, least, std::max(least, most)));
+  const std::size_t count = std::clamp(2 * levels, least, std::max(least, most));
+  const std::size_t elements = bytes / std::max<std::size_t>(1, element_bytes);
+  return static_cast<int>(std::min(count, std::max<std::size_t>(1, elements)));
+}
+int segment_count(const CallShape& shape) {
+  return segment_count(shape.bytes, shape.element_bytes, shape.size);
 }
 
 // Up, and down. inclusive: a scan, otherwise an exscan.
@@ -68,7 +77,8 @@ Task prefix(Group group, const Arguments& arguments, bool inclusive) {
   const int left = has_left ? tree.left(me) - first : -1;
   const int right = has_right ? tree.right(me) - first : -1;
   const int parent = has_before || has_behind ? tree.parent(me) - first : -1;
-  const Blocks segments = even_blocks(arguments.element_count, segment_count(bytes, group.size()),
+  const Blocks segments = even_blocks(arguments.element_count,
+                                      segment_count(bytes, arguments.element_bytes, group.size()),
                                       arguments.element_bytes);
   const int count = segments.block_count;
   const std::size_t segment_bytes = segments.length_bytes(0);
@@ -156,7 +166,7 @@ class Times {
       : model_{model},
         tree_{1, shape.size},
         inclusive_{inclusive},
-        count_{segment_count(shape.bytes, shape.size)},
+        count_{segment_count(shape)},
         bytes_{shape.vector_bytes() / count_},
         reduced_s_{bytes_ * model.reduced_byte_s} {}
 
@@ -232,7 +242,7 @@ class Times {
 Cost prefix_cost(const CallShape& shape, const CostModel& model, bool inclusive) {
   const double vectors = std::min(3, static_cast<int>(std::bit_width(shape.ranks_count())) - 1);
   return {.time_s = Times{shape, model, inclusive}.all_s(),
-          .messages = vectors * segment_count(shape.bytes, shape.size),
+          .messages = vectors * segment_count(shape),
           .bytes = vectors * shape.vector_bytes()};
 }
 
