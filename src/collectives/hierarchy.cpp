@@ -208,15 +208,17 @@ Cost PartCost::on_node(Collective collective, double bytes, bool uneven) const n
                  collective);
 }
 
-Cost PartCost::between_nodes(Collective collective, double bytes, int lanes,
+Cost PartCost::between_nodes(Collective collective, double bytes, int lanes, int pieces,
                              bool uneven) const noexcept {
-  return cost_of(between(*model.topology, lanes),
-                 {.size = whole.levels.nodes,
-                  .bytes = static_cast<std::size_t>(bytes),
-                  .ordered = whole.ordered,
-                  .uneven = uneven,
-                  .element_bytes = whole.element_bytes},
-                 collective);
+  const TopologyParams topology = between(*model.topology, lanes);
+  const CallShape piece{.size = whole.levels.nodes,
+                        .bytes = static_cast<std::size_t>(bytes),
+                        .ordered = whole.ordered,
+                        .uneven = uneven,
+                        .element_bytes = whole.element_bytes};
+  CallShape all = piece;
+  all.bytes = static_cast<std::size_t>(bytes * pieces);
+  return cheapest(topology, all, collective).cost(piece, topology.model(piece));
 }
 
 Cost PartCost::round(int messages, int lanes, int link_messages, double bytes_each) const noexcept {

@@ -221,14 +221,16 @@ struct PartCost {
 
   // On the node with most ranks.
   Cost on_node(Collective collective, double bytes, bool uneven = false) const noexcept;
-  // Between nodes, of so many ranks of each at the same time.
-  Cost between_nodes(Collective collective, double bytes, int lanes = 1,
+  // Between nodes, of so many ranks of each at the same time. Of one of so many pieces, which the
+  // row runs that is best for all of them.
+  Cost between_nodes(Collective collective, double bytes, int lanes = 1, int pieces = 1,
                      bool uneven = false) const noexcept;
   // One round between nodes: so many messages of each of so many ranks of a node, of which so many
   // pass its link.
   Cost round(int messages, int lanes, int link_messages, double bytes_each) const noexcept;
-  // Of a call in pieces. parts(bytes): of a vector of so many bytes, on the nodes and between them.
-  // The first piece takes both, all others the longer one of what all together would take.
+  // Of a call in pieces. parts(bytes, pieces): of one of so many pieces, of so many bytes, on the
+  // nodes and between them. The first piece takes both, all others the longer one of what all
+  // together would take.
   struct Both {
     Cost on_node;
     Cost between_nodes;
@@ -236,12 +238,12 @@ struct PartCost {
   template <class Parts>
   Cost in_pieces(Parts&& parts) const noexcept {
     const double bytes = whole.vector_bytes();
-    const Both all = parts(bytes);
+    const Both all = parts(bytes, 1);
     Cost cost = all.on_node;
     cost += all.between_nodes;
     const int count = piece_count(whole.bytes, *model.topology);
     if (count == 1) return cost;
-    const Both piece = parts(bytes / count);
+    const Both piece = parts(bytes / count, count);
     const double more_s = std::max(all.on_node.time_s - piece.on_node.time_s,
                                    all.between_nodes.time_s - piece.between_nodes.time_s);
     cost.time_s = piece.on_node.time_s + piece.between_nodes.time_s + std::max(0.0, more_s);

@@ -93,10 +93,11 @@ Task broadcast(Group group, const Arguments& arguments) {
 Cost broadcast_cost(const CallShape& shape, const CostModel& model) {
   const PartCost part{shape, model};
   const int lanes = shape.levels.node_ranks_min;
-  return part.in_pieces([&](double bytes) {
+  return part.in_pieces([&](double bytes, int pieces) {
     Cost on_node = part.on_node(Collective::broadcast, bytes);
     on_node += part.on_node(Collective::allgather, bytes);
-    return PartCost::Both{on_node, part.between_nodes(Collective::broadcast, bytes / lanes, lanes)};
+    return PartCost::Both{on_node,
+                          part.between_nodes(Collective::broadcast, bytes / lanes, lanes, pieces)};
   });
 }
 
@@ -144,10 +145,11 @@ Task reduce(Group group, const Arguments& arguments) {
 Cost reduce_cost(const CallShape& shape, const CostModel& model) {
   const PartCost part{shape, model};
   const int lanes = shape.levels.node_ranks_min;
-  return part.in_pieces([&](double bytes) {
+  return part.in_pieces([&](double bytes, int pieces) {
     Cost on_node = part.on_node(Collective::reduce_scatter, bytes);
     on_node += part.on_node(Collective::gather, bytes);
-    return PartCost::Both{on_node, part.between_nodes(Collective::reduce, bytes / lanes, lanes)};
+    return PartCost::Both{on_node,
+                          part.between_nodes(Collective::reduce, bytes / lanes, lanes, pieces)};
   });
 }
 
@@ -172,10 +174,11 @@ Task allreduce(Group group, const Arguments& arguments) {
 Cost allreduce_cost(const CallShape& shape, const CostModel& model) {
   const PartCost part{shape, model};
   const int lanes = shape.levels.node_ranks_min;
-  return part.in_pieces([&](double bytes) {
+  return part.in_pieces([&](double bytes, int pieces) {
     Cost on_node = part.on_node(Collective::reduce_scatter, bytes);
     on_node += part.on_node(Collective::allgather, bytes);
-    return PartCost::Both{on_node, part.between_nodes(Collective::allreduce, bytes / lanes, lanes)};
+    return PartCost::Both{on_node,
+                          part.between_nodes(Collective::allreduce, bytes / lanes, lanes, pieces)};
   });
 }
 
@@ -247,11 +250,12 @@ Cost prefix_cost(const CallShape& shape, const CostModel& model) {
   const PartCost part{shape, model};
   const int lanes = shape.levels.node_ranks_min;
   const double combined = 2.0 * shape.levels.node_ranks_max + 1;
-  return part.in_pieces([&](double bytes) {
+  return part.in_pieces([&](double bytes, int pieces) {
     Cost on_node = part.on_node(Collective::alltoall, bytes);
     on_node += on_node;
     on_node.time_s += combined * bytes / lanes * model.reduced_byte_s;
-    return PartCost::Both{on_node, part.between_nodes(Collective::exscan, bytes / lanes, lanes)};
+    return PartCost::Both{on_node,
+                          part.between_nodes(Collective::exscan, bytes / lanes, lanes, pieces)};
   });
 }
 

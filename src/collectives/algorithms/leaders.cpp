@@ -268,7 +268,7 @@ Cost gather_cost(const CallShape& shape, const CostModel& model) {
   const PartCost part{shape, model};
   Cost cost = part.on_node(Collective::gather, shape.vector_bytes() / shape.levels.nodes);
   return cost +=
-         part.between_nodes(Collective::gather, shape.vector_bytes(), 1, nodes_differ(shape));
+         part.between_nodes(Collective::gather, shape.vector_bytes(), 1, 1, nodes_differ(shape));
 }
 
 Task scatter(Group group, const Arguments& arguments) {
@@ -303,7 +303,8 @@ Task scatter(Group group, const Arguments& arguments) {
 
 Cost scatter_cost(const CallShape& shape, const CostModel& model) {
   const PartCost part{shape, model};
-  Cost cost = part.between_nodes(Collective::scatter, shape.vector_bytes(), 1, nodes_differ(shape));
+  Cost cost =
+      part.between_nodes(Collective::scatter, shape.vector_bytes(), 1, 1, nodes_differ(shape));
   return cost += part.on_node(Collective::scatter, shape.vector_bytes() / shape.levels.nodes);
 }
 
