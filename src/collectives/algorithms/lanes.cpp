@@ -213,12 +213,15 @@ Task prefix_piece(Group group, const Arguments& arguments, std::size_t pieces, b
     Arguments in_lane_part = in_lane(arguments, slices, sum(ranks));
     in_lane_part.out = sum(0);
     co_await levels.lane(group, Collective::exscan, pieces * bytes, in_lane_part);
-    for (int i = 1; i <= (inclusive ? ranks : ranks - 1) && !levels.is_first_node(); ++i)
-      group.reduce_behind(sum(0), arguments.reducer, sum(i), bytes);
+    if (!levels.is_first_node()) {
+      for (int i = 1; i <= (inclusive ? ranks : ranks - 1); ++i)
+        group.reduce_behind(sum(0), arguments.reducer, sum(i), bytes);
+    }
   }
   // Of an exscan the first rank of all gets nothing.
   const bool gets_nothing = !inclusive && group.rank() == 0;
   const Scratch nothing{group, gets_nothing ? arguments.bytes() : 0};
+  // That block goes to its `nothing`: some sum, so that no bytes are sent that nobody wrote.
   if (!inclusive && levels.is_first_node()) group.copy(sum(0), sum(1), bytes);
   part.in = inclusive ? sum(1) : sum(0);
   part.in_blocks = of_ranks;
