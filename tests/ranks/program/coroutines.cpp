@@ -384,8 +384,11 @@ class Loose {
     void unhandled_exception() { throw; }
   };
 
-  Loose(Loose&&) = delete;
-  ~Loose() { handle_.destroy(); }
+  Loose(Loose&& other) noexcept : handle_{std::exchange(other.handle_, {})} {}
+  Loose& operator=(Loose&&) = delete;
+  ~Loose() {
+    if (handle_) handle_.destroy();
+  }
 
  private:
   explicit Loose(std::coroutine_handle<promise_type> handle) : handle_{handle} {}
