@@ -153,9 +153,9 @@ int set_attribute(const char* function, MPI_Comm comm, int keyval, void* value) 
 }
 int get_attribute(const char* function, MPI_Comm comm, int keyval, void* value, int* flag) {
   return on_communicator(function, comm, [&](Communicator& own) {
-    check_addresses(value, flag);
     int* const predefined = find_predefined(keyval);
     if (predefined == nullptr) return get(own.attributes, keyval, value, flag);
+    check_addresses(value, flag);
     *static_cast<void**>(value) = predefined;
     *flag = 1;
   });

@@ -35,7 +35,7 @@ void require(bool holds, int code, const Parts&... parts) {
   if (!holds) fail(code, parts...);
 }
 
-// Of results, and of lists that the call reads.
+// What the call stores to, or reads a list from, must be there.
 template <class... Targets>
 void check_addresses(const Targets*... addresses) {
   require((... && (addresses != nullptr)), MPI_ERR_ARG, "an address that the call needs is null");

@@ -224,6 +224,15 @@ MPI_Request iexchange(std::unique_ptr<Request> request, const std::byte* out, st
   return request.release()->handle();
 }
 
+// A call that begins or prepares something: make(communicator) gives its request.
+template <class Make>
+int make_request(const char* function, MPI_Comm comm, MPI_Request* request, Make&& make) {
+  return on_communicator(function, comm, [&](Communicator& own) {
+    check_addresses(request);  // before anything leaves
+    *request = std::forward<Make>(make)(own);
+  });
+}
+
 // ---- messages that were matched ----
 
 struct Message {

@@ -376,8 +376,6 @@ QPMESH_MPI_ENTRY(Cart_coords, (MPI_Comm comm, int rank, int ndims_max, int coord
     check_rank(own, rank);
     require(at(std::max(ndims_max, 0)) >= grid.lengths.size(), MPI_ERR_ARG, "maxdims is ",
             ndims_max, " for ", grid.lengths.size(), " dimensions");
-    if (grid.lengths.empty()) return;
-    check_addresses(coords);
     store(coordinates_of(grid, rank), ndims_max, coords);
   });
 }

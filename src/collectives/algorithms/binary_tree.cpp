@@ -2,8 +2,8 @@
 // it. Sums of subtrees go up in segments; then what all ranks before a subtree come to goes down to
 // it. Wins for vectors of middle length of many ranks: twice the way through the tree, where
 // doubling moves the whole vector log2 N times, and a chain passes N - 1 ranks. Ordered reductions
-// included. Lanes, and pieces of a call, take turns in two trees, in one of which those have
-// children who have none in the other: so a link that they share carries each byte twice.
+// included. Lanes, and pieces of a call, take turns in two trees: who is a leaf in one has children
+// in the other, so a link that they share carries each byte twice, and not three times.
 // Cost 2 log2 N (alpha + 2 s beta + s gamma) + 2 (S-s) (2 beta + gamma) for segments of s bytes;
 // exclusive: (S-s) gamma more on both ways.
 // Sources: P. Sanders, J. L. Träff, "Parallel prefix (scan) algorithms for MPI", 2006; the two
