@@ -20,8 +20,9 @@ class Transport final : public transport::Transport {
 
   RemoteAddress register_memory(std::span<const std::byte> memory,
                                 transport::RegionKind kind) override;
-  void deregister_memory(std::uint32_t region) noexcept override {
+  bool deregister_memory(std::uint32_t region) noexcept override {
     fabric_.deregister_memory(port_, region);
+    return true;
   }
   std::optional<RemoteAddress> address_of(
       std::span<const std::byte> memory) const noexcept override {

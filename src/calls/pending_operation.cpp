@@ -33,14 +33,24 @@ std::string elements_in(std::uint32_t signature) {
 
 // Of a communicator that has failed: nothing is left in flight.
 void end_now(context::CommunicatorState& communicator) noexcept {
-  communicator.context().messaging().tear_down(communicator.id());
+  communicator.context().messaging().end_closing(communicator.id());
   communicator.context().engine().run_ready();  // tasks end by being resumed
 }
 
-// The same, and until no neighbour fills the buffer any more. The one wait that no deadline ends:
-// what the neighbour has begun nobody can stop, and the buffer is not the caller's before.
+// The same, when the peers have had their time to give memory back: a link is worth more than an
+// error that comes at once. And until no neighbour fills the buffer any more. The one wait that no
+// deadline ends: what the neighbour has begun nobody can stop, and the buffer is not the caller's
+// before.
 void end_all_but_fills(PendingOperation& request) {
   context::CommunicatorState& communicator = *request.communicator;
+  const messaging::Messaging& messaging = communicator.context().messaging();
+  const auto ended = [&] { return request.done() || !messaging.is_closing(); };
+  if (!ended()) {
+    wait_guarded(
+        request,
+        [&] { return communicator.wait(ended, request.operation, messaging::revocation_ms_max); },
+        ended);
+  }
   end_now(communicator);
   const auto over = [&] { return request.done() || !communicator.filler(); };
   while (!over()) {
@@ -48,20 +58,6 @@ void end_all_but_fills(PendingOperation& request) {
     wait_guarded(
         request, [&] { return communicator.wait(over, request.operation, 0); }, over);
   }
-}
-
-// What a deadline leaves behind. An unmatched receive is taken back and the communicator lives on;
-// anything else may be half done, here or at a peer, and breaks it.
-void end_expired(PendingOperation& request) {
-  context::CommunicatorState& communicator = *request.communicator;
-  const ErrorDetail detail = communicator.timeout_detail(request.operation, request.timeout_ms);
-  communicator.context().log().error("{}: {}; {}", request.operation, detail.cause, detail.hint);
-  if (take_back(request)) {
-    communicator.remember_error(detail);
-    throw Error{detail};
-  }
-  communicator.fail(detail, true);
-  end_all_but_fills(request);
 }
 
 ErrorDetail detail_of(const PendingOperation& request, const std::exception_ptr& thrown) {
@@ -132,8 +128,22 @@ Status settle(PendingOperation& request) {
   return request.status = received(request);
 }
 
+// An unmatched receive is taken back and the communicator lives on; anything else may be half done,
+// here or at a peer, and breaks it.
+void expire(PendingOperation& request) {
+  context::CommunicatorState& communicator = *request.communicator;
+  const ErrorDetail detail = communicator.timeout_detail(request.operation, request.timeout_ms);
+  communicator.context().log().error("{}: {}; {}", request.operation, detail.cause, detail.hint);
+  if (take_back(request)) {
+    communicator.remember_error(detail);
+    throw Error{detail};
+  }
+  communicator.fail(detail, true);
+}
+
 Status finish_late(PendingOperation& request) {
-  end_expired(request);
+  expire(request);
+  end_all_but_fills(request);
   if (!request.done()) {  // its communicator had failed before, and it was out of reach
     base::throw_error({ErrorCode::internal}, request.operation, "",
                       "the operation could not be ended at its deadline");

@@ -133,7 +133,7 @@ void CommunicatorState::end_detached() noexcept {
         .cause = "its communicator went while it was in flight",
         .hint = "finish() waits for detached operations"},
        false);
-  context_->messaging().tear_down(id());
+  context_->messaging().end_closing(id());
   context_->engine().run_ready();
   while (has_detached()) context_->waiter().look();
 }

@@ -332,7 +332,7 @@ void Context::take_abort() {
   for (const auto& [id, state] : communicators_) {
     detail.peer = state->rank_of(aborter);
     state->fail(detail, false);
-    messaging_.tear_down(id);  // nobody needs a link any more
+    messaging_.end_closing(id);  // nobody needs a link any more
   }
 }
 

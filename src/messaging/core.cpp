@@ -145,6 +145,7 @@ void send_control(Core& core, Peer& peer, const RecordFields& fields, const Rend
 // Tries again what could not be posted.
 void advance(Core& core, Peer& peer) {
   peer.out.poll_credits();
+  tell_revokes(peer);
   while (!peer.control.empty()) {
     if (post(core, peer, peer.control.front(), {}, Ring::Priority::control) != Ring::Sent::posted)
       return;

@@ -121,6 +121,12 @@ struct Peer {
   Patience patience;
   int streams_in = 0;  // pipelined rendezvous that this peer sends to us now
 
+  // Records of kind revoke: ours, those of them that the peer has the word of, and the peer's that
+  // came.
+  std::uint32_t revokes_sent = 0;
+  std::uint32_t revokes_told = 0;
+  std::uint32_t revokes_taken = 0;
+
   bool wants_credit = false;
   bool freed_payload = false;  // outside of a sweep: credits may be due
   bool starved = false;        // we wait for the peer's credits: say so in the next record
@@ -139,7 +145,8 @@ struct Peer {
   }
   bool has_more_to_do() const noexcept { return wants_credit || freed_payload || !idle_out(); }
   bool idle_out() const noexcept {
-    return control.empty() && queued.empty() && streams.empty() && writes.empty() && reads.empty();
+    return control.empty() && queued.empty() && streams.empty() && writes.empty() &&
+           reads.empty() && revokes_told == revokes_sent;
   }
 };
 

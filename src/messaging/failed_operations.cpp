@@ -89,17 +89,18 @@ void Messaging::look_at_links() {
   }
   if (core.links_failed) report_failed_links(core);
   if (core.fillings > 0) look_at_fillings(core, true);
-  if (core.closing > 0 && core.system.now() >= core.closing_until) tear_down_closing(core, {}, {});
+  if (core.closing > 0 && core.system.now() >= core.closing_until)
+    messaging::end_closing(core, {}, {});
 }
 
 void Messaging::give_up(int rank) noexcept {
   Peer& peer = core_->peer(rank);
   peer.failed = peer.reported = true;
-  tear_down_closing(*core_, rank, {});
+  messaging::end_closing(*core_, rank, {});
 }
 
-void Messaging::tear_down(std::uint64_t communicator) noexcept {
-  tear_down_closing(*core_, {}, communicator);
+void Messaging::end_closing(std::uint64_t communicator) noexcept {
+  messaging::end_closing(*core_, {}, communicator);
 }
 
 void report_failed_links(Core& core) {
@@ -107,7 +108,7 @@ void report_failed_links(Core& core) {
   for (Peer* const peer : core.connected) {
     if (!peer->failed || peer->reported) continue;
     peer->reported = true;
-    tear_down_closing(core, peer->rank, {});
+    end_closing(core, peer->rank, {});
     core.listener.link_failed(std::move(peer->failure));
   }
 }

@@ -191,6 +191,8 @@ Counters Messaging::counters() const noexcept {
   return counters;
 }
 
+bool Messaging::is_closing() const noexcept { return core_->closing > 0; }
+
 std::chrono::microseconds Messaging::sleep_max() const noexcept {
   const auto longest = core_->fillings > 0 ? filling_sleep_max : std::chrono::microseconds::max();
   if (core_->closing == 0) return longest;

@@ -64,8 +64,8 @@ struct MessagingConfig {
   base::Revocations* revocations = nullptr;  // ours, where peers can load it
 };
 
-// So long a peer may take to give a buffer back: beyond, the link between two healthy ranks is
-// given up rather than an error kept from the user.
+// So long a peer may take to give a buffer back: beyond, it is taken from it, and be it with the
+// link between two healthy ranks, rather than an error kept from the user.
 inline constexpr std::int64_t revocation_ms_max = 100;
 
 // What messaging needs to talk to one rank.
@@ -146,12 +146,14 @@ class Messaging final : public progress::Pollable {
   bool waits_for(std::uint64_t communicator, int peer);  // any_peer: a receive from any source
 
   // Ends every operation of the communicator, and every one that it starts later. Where a device
-  // may still touch a buffer the operation ends when it does no more: the peer is asked, and the
-  // connection torn down if it does not answer in time. failure must live as long as the
-  // communicator.
+  // may still touch a buffer the operation ends when it does no more: the peer is asked, and if it
+  // does not answer in time the buffer is closed to its device, or the connection torn down.
+  // failure must live as long as the communicator.
   void fail(std::uint64_t communicator, const Error& failure);
-  // After fail: ends at once what still waits, by tearing down connections.
-  void tear_down(std::uint64_t communicator) noexcept;
+  // After fail: does any operation still wait for that? Not longer than revocation_ms_max.
+  bool is_closing() const noexcept;
+  // After fail: ends at once what still waits.
+  void end_closing(std::uint64_t communicator) noexcept;
   // Forgets the messages and the failure of a communicator that is gone.
   void forget(std::uint64_t communicator) noexcept;
   // For the begin of a collective: asks the listener about each of its messages that came before.

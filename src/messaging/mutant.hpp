@@ -20,6 +20,7 @@ enum class Mutant : std::uint8_t {
   flag_order,              // the record is written before its payload
   ring_size,               // a sender believes that the rings are one line and one unit larger
   revocation,              // memory goes back while a device may still touch it
+  revoke_word,             // what is told of revokes is not looked at before a message is posted
   taken_count,             // who takes over is told of one message less than was taken
   lost_counts,             // counts that a failed rail may have lost are not told again
 };

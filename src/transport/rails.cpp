@@ -56,12 +56,13 @@ RemoteAddress RailedTransport::register_memory(std::span<const std::byte> memory
   return address;
 }
 
-void RailedTransport::deregister_memory(std::uint32_t region) noexcept {
+bool RailedTransport::deregister_memory(std::uint32_t region) noexcept {
+  bool second_closed = true;
   if (const std::uint32_t second = second_of(region); second != 0) {
-    second_->deregister_memory(second);
+    second_closed = second_->deregister_memory(second);
     std::erase_if(regions_, [=](const Region& each) { return each.first == region; });
   }
-  first_->deregister_memory(region);
+  return first_->deregister_memory(region) && second_closed;
 }
 
 std::optional<RemoteAddress> RailedTransport::address_of(

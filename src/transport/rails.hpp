@@ -53,7 +53,7 @@ class RailedTransport final : public Transport {
                   std::unique_ptr<Transport> first, std::unique_ptr<Transport> second);
 
   RemoteAddress register_memory(std::span<const std::byte> memory, RegionKind kind) override;
-  void deregister_memory(std::uint32_t region) noexcept override;
+  bool deregister_memory(std::uint32_t region) noexcept override;
   std::optional<RemoteAddress> address_of(
       std::span<const std::byte> memory) const noexcept override;
   void progress() noexcept override;

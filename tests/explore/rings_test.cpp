@@ -273,6 +273,23 @@ struct CellAndRecord : Network<2> {
   }
 };
 
+// Memory is taken back behind an answer that opened it. Who looks at the count between the two
+// records, and finds it raised, finds the second record.
+struct Revokes : Pair<1> {
+  void run(std::size_t rank) {
+    if (rank == 0) {
+      for (std::uint32_t number = 0; number < 2; ++number) end(0).try_to_send_record(number, 8);
+      end(0).out.tell_revokes(1);
+      return;
+    }
+    end(1).take_record(0, 8);
+    if (end(1).in.revokes_told() == 0) return end(1).take_record(1, 8);
+    TakenMessage message;
+    require(end(1).in.take(message, [](auto&&...) {}) == In::Take::taken,
+            "a count before its record");
+  }
+};
+
 constexpr Harmless nobody_sleeps{Damage::no_order, "store_flag", 0, "only sleepers need it"};
 constexpr Harmless units_are_not_short{Damage::no_acquire, "poll_credits", 2,
                                        "no unit of payload is sent"};
@@ -307,6 +324,9 @@ TEST(credits_over_a_network, are_whole_or_not_taken) {
 }
 TEST(credits_over_a_network, are_the_newest_that_a_cell_or_a_record_told) {
   expect_right<CellAndRecord>();
+}
+TEST(a_count_of_revokes, is_seen_behind_the_records_that_it_counts) {
+  expect_right_and_every_mutant_found<Revokes>({nobody_sleeps});
 }
 
 }  // namespace

@@ -300,6 +300,7 @@ Script receives_words(SimulatedJob* job) {
 
 constexpr std::size_t taken_back_bytes = 50'000;
 constexpr std::byte reused{0xa5};
+constexpr std::int64_t standstill_ns = 2'000'000 * messaging::revocation_ms_max;
 
 // Lets the transfer run for a while, then fails the communicator; what the owner does with its
 // memory afterwards must neither change by itself nor show at the peer.
@@ -331,6 +332,40 @@ Script transfers(SimulatedJob* job, int rank, std::int64_t fail_after_ns,
     throw std::runtime_error("the target was written after it had gone back");
 }
 
+// The same in private memory and beside a communicator that lives on. The peer of the owner stands
+// still meanwhile, and longer than the owner waits.
+Script transfers_beside(SimulatedJob* job, Communicator* failing, int rank, int owner,
+                        std::int64_t fail_after_ns, const std::vector<std::byte>* large) {
+  std::vector<std::byte> data{taken_back_bytes, std::byte{}};
+  if (rank == 0) data = *large;
+  Request request =
+      rank == 0 ? failing->send_async(data, 1, 0) : failing->receive_async(data, 0, 0);
+  const EndsOperations ends{*job, rank};
+  if (rank == owner) {
+    co_await job->until_after(rank, fail_after_ns);
+    Access::state(*failing)->fail({.code = ErrorCode::aborted, .peer = rank, .cause = "enough"},
+                                  true);
+  }
+  co_await until(request);
+  bool arrived = rank == 1;
+  try {
+    request.wait();
+  } catch (const Error&) {
+    arrived = false;
+  }
+  if (arrived && data != *large)
+    throw std::runtime_error("the source was read after it had gone back");
+  std::fill(data.begin(), data.end(), reused);
+  co_await job->until_after(rank, 3 * standstill_ns);
+  if (std::any_of(data.begin(), data.end(), [](std::byte value) { return value != reused; }))
+    throw std::runtime_error("the target was written after it had gone back");
+  Request more =
+      rank == 0 ? job->world(0).send_async(*large, 1, 1) : job->world(1).receive_async(data, 0, 1);
+  co_await until(more);
+  more.wait();
+  if (rank == 1 && data != *large) throw std::runtime_error("the link brings other bytes");
+}
+
 std::vector<std::byte> pattern(std::size_t bytes) {
   std::vector<std::byte> all(bytes);
   for (std::size_t i = 0; i < bytes; ++i) all[i] = static_cast<std::byte>(i * 7 + i / 251);
@@ -356,6 +391,32 @@ std::string memory_taken_back(NetworkConfig network, bool rail_fails) {
     job.run();
     const std::string wrong = job.close();
     if (!wrong.empty()) return fmt::format("after {} ns: {}", fail_after_ns, wrong);
+  }
+  return {};
+}
+
+std::string memory_closed_to_a_rank_that_stands_still(NetworkConfig network) {
+  network.rank_count = 2;
+  const std::vector<std::byte> large = pattern(taken_back_bytes);
+  for (int i = 1; i <= 60; ++i, ++network.seed) {
+    const int owner = i % 2;
+    const std::int64_t freeze_after_ns = 500 * i;
+    SimulatedJob job{network};
+    std::vector<Communicator> failing;
+    for (int rank = 0; rank < 2; ++rank) failing.push_back(job.communicator(rank, 7, {0, 1}));
+    for (int rank = 0; rank < 2; ++rank) {
+      job.start(rank, transfers_beside(&job, &failing[static_cast<std::size_t>(rank)], rank, owner,
+                                       2 * freeze_after_ns, &large));
+    }
+    const Deadline begin = job.network().now();
+    job.network().at(begin + std::chrono::nanoseconds{freeze_after_ns},
+                     [&job, owner] { job.network().freeze(1 - owner); });
+    job.network().at(begin + std::chrono::nanoseconds{standstill_ns},
+                     [&job, owner] { job.network().thaw(1 - owner); });
+    job.run();
+    const std::string wrong = job.close();
+    failing.clear();
+    if (!wrong.empty()) return fmt::format("still after {} ns: {}", freeze_after_ns, wrong);
   }
   return {};
 }

@@ -251,7 +251,8 @@ Script calls_once(SimulatedJob* job, int rank, std::size_t count, std::int64_t p
         job->world(rank).allreduce_async(values, sum, CallOptions{.algorithm = "lanes"});
     if (patience_ns > 0) {
       co_await job->until_after(rank, patience_ns);
-      if (!Access::state(request)->done()) calls::finish_late(*Access::state(request));
+      if (!Access::state(request)->done()) calls::expire(*Access::state(request));
+      co_await until(request);
     } else {
       co_await until(request);
     }

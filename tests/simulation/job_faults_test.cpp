@@ -360,7 +360,8 @@ Script gives_up(SimulatedJob* job, int rank, bool in_barrier, End* end) {
     Request request = in_barrier ? job->world(rank).barrier_async()
                                  : job->world(rank).receive_async(data, 1 - rank, 0);
     co_await job->until_after(rank, 5'000'000);
-    if (!Access::state(request)->done()) calls::finish_late(*Access::state(request));
+    if (!Access::state(request)->done()) calls::expire(*Access::state(request));
+    co_await until(request);
     request.wait();
   } catch (const Error& error) {
     end->error = error.detail();

@@ -80,6 +80,10 @@ TEST_P(OnEveryNetwork, memory_that_is_back_at_its_owner_is_left_alone) {
   EXPECT_EQ(memory_taken_back(network(2, 50)), "");
 }
 
+TEST_P(OnEveryNetwork, memory_goes_back_from_a_rank_that_stands_still_and_the_link_lives_on) {
+  EXPECT_EQ(memory_closed_to_a_rank_that_stands_still(network(2, 150)), "");
+}
+
 TEST_P(OnEveryNetwork, an_answer_leaves_at_once_while_data_fills_the_ring) {
   EXPECT_EQ(control_while_data_fills_the_ring(network(2, 6)), "");
 }
@@ -138,6 +142,10 @@ TEST_P(TwoRails, lose_no_word_and_no_count_when_the_first_fails) {
 TEST_P(TwoRails, leave_memory_alone_that_is_back_at_its_owner_when_the_first_fails) {
   for (std::uint64_t seed = 50; seed < 400; seed += 50)
     EXPECT_EQ(memory_taken_back(network(2, seed), true), "");
+}
+
+TEST_P(TwoRails, live_on_when_memory_goes_back_from_a_rank_that_stands_still) {
+  EXPECT_EQ(memory_closed_to_a_rank_that_stands_still(network(2, 450)), "");
 }
 
 // Others need not notice.

@@ -39,6 +39,7 @@ constexpr std::array mutants{Named{"checksum", Mutant::checksum},
                              Named{"pair_order", Mutant::pair_order},
                              Named{"flag_order", Mutant::flag_order},
                              Named{"revocation", Mutant::revocation},
+                             Named{"revoke_word", Mutant::revoke_word},
                              Named{"taken_count", Mutant::taken_count},
                              Named{"lost_counts", Mutant::lost_counts}};
 static_assert(mutants.size() == MUTANT_COUNT, "each has its test in CMakeLists.txt");
@@ -64,6 +65,7 @@ std::string first_wrong() {
                   .wrong;
     }
     if (wrong.empty()) wrong = memory_taken_back(flavour.config(2, 1));
+    if (wrong.empty()) wrong = memory_closed_to_a_rank_that_stands_still(flavour.config(2, 1));
     if (wrong.empty()) {
       wrong = random_traffic({.network = flavour.config(3, 7),
                               .messages_per_rank = 300,

@@ -79,6 +79,10 @@ std::string large_message_behind_unmatched_ones(NetworkConfig network, Outcome& 
 // written nor read any more. rail_fails: and the first rail, which is one of two, fails about then.
 std::string memory_taken_back(NetworkConfig network, bool rail_fails = false);
 
+// A communicator fails in the middle of a large message to a rank that stands still. The memory
+// goes back to its owner nevertheless, and the link between the two lives on.
+std::string memory_closed_to_a_rank_that_stands_still(NetworkConfig network);
+
 // The first of two rails fails, at many times, while small messages go one way only: what it loses
 // are messages, or nothing but the counts that return credits.
 std::string first_rail_lost_one_way(NetworkConfig network);

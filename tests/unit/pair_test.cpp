@@ -271,7 +271,7 @@ TEST(a_sender_that_is_held_up, keeps_a_failed_receive_until_it_has_written_the_l
   Held held{pair};
   const Error failure{{.code = ErrorCode::timeout}};
   pair.receiver().messaging.fail(9, failure);
-  pair.receiver().messaging.tear_down(9);
+  pair.receiver().messaging.end_closing(9);
   pair.step_both();
   EXPECT_FALSE(held.receive.done);
   EXPECT_EQ(pair.receiver().messaging.fills(9), 0);

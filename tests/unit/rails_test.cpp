@@ -35,9 +35,10 @@ class Device final : public Transport {
     ++registered;
     return {next_key_++, reinterpret_cast<std::uintptr_t>(memory.data())};
   }
-  void deregister_memory(std::uint32_t key) noexcept override {
+  bool deregister_memory(std::uint32_t key) noexcept override {
     lasting_.erase(key);
     --registered;
+    return true;
   }
   std::optional<RemoteAddress> address_of(
       std::span<const std::byte> memory) const noexcept override {

@@ -44,9 +44,10 @@ std::optional<transport::RemoteAddress> open_target(Core& core, Peer& peer,
   return receive.opened = try_to_open(core, peer, target, transport::RegionKind::target);
 }
 
-void close_memory(Peer& peer, std::optional<transport::RemoteAddress>& opened) noexcept {
-  if (opened) peer.transport.deregister_memory(opened->region);
+bool close_memory(Peer& peer, std::optional<transport::RemoteAddress>& opened) noexcept {
+  const bool closed = !opened || peer.transport.deregister_memory(opened->region);
   opened.reset();
+  return closed;
 }
 
 void offer(Core& core, Peer& peer, SendOperation& send, Record& record) {

@@ -42,8 +42,9 @@ void finish(Core& core, ReceiveOperation& receive, const Error* failure = nullpt
 // Where the peer may write the message; nothing: it comes through the payload ring.
 std::optional<transport::RemoteAddress> open_target(Core& core, Peer& peer,
                                                     ReceiveOperation& receive);
-// Gives back what was registered for one operation alone.
-void close_memory(Peer& peer, std::optional<transport::RemoteAddress>& opened) noexcept;
+// Gives back what was registered for one operation alone. False: the peer's device may reach it
+// yet.
+bool close_memory(Peer& peer, std::optional<transport::RemoteAddress>& opened) noexcept;
 
 // ---- pull.cpp: the receiver copies ----
 
@@ -97,14 +98,23 @@ void take_preposted(Core& core, Peer& peer, SendOperation& send);
 // Ends an operation of a failed communicator, once no device touches its buffer any more.
 void close(Core& core, ReceiveOperation& receive, const Error& failure) noexcept;
 void close(Core& core, SendOperation& send, const Error& failure) noexcept;
+// The word of revokes that the peer does not have yet, if it can be posted now.
+void tell_revokes(Peer& peer) noexcept;
+// The peer takes memory back, and the record that says which is still to come. Who posts meanwhile
+// may name that memory, which costs the connection when the peer does not wait any more.
+inline bool awaits_revoke(const Peer& peer) noexcept {
+  return mutant != Mutant::revoke_word &&
+         static_cast<std::int32_t>(peer.in.revokes_told() - peer.revokes_taken) > 0;
+}
 void handle_revoke(Core& core, Peer& peer, const RendezvousBody& body);
 void handle_revoked(Core& core, Peer& peer, const RendezvousBody& body);
 // Nothing is under way of it any more: ends it, and tells a peer that waits for that.
 void finish_written(Core& core, Peer& peer, SendOperation& send,
                     const Error* failure = nullptr) noexcept;
-// Ends what is closing by tearing down connections: all, or that of a rank or a communicator.
-void tear_down_closing(Core& core, std::optional<int> rank,
-                       std::optional<std::uint64_t> communicator) noexcept;
+// Ends what is closing, all, or that of a rank or a communicator: no device reaches its memory any
+// more when it ends, and where that cannot be had otherwise its connection is torn down.
+void end_closing(Core& core, std::optional<int> rank,
+                 std::optional<std::uint64_t> communicator) noexcept;
 // What this communicator offers for loading is void from here on.
 void revoke_offers(Core& core, std::uint64_t communicator) noexcept;
 

@@ -5,7 +5,10 @@
 // posts nothing behind its answer, and what it had posted is done when the answer comes, because
 // writes and records of a connection arrive in order; over several rails it answers when all of it
 // is complete. Who posted itself waits for the completion.
-// Only where that takes too long the connection is torn down, which ends all of it.
+// A peer that does not answer in time computes, or is stopped. Memory that was registered for the
+// message alone is closed to its device: the peer may come to it later, but finds a word that the
+// memory is taken back before it posts anything (awaits_revoke). Only where that is no way the
+// connection is torn down, which ends all of it.
 #include <new>
 
 #include "messaging/rendezvous/rendezvous.hpp"
@@ -18,13 +21,21 @@ namespace {
 constexpr std::size_t control_waiting_max = 1U << 17;
 
 // False: there is no memory to keep it in until a line is free.
-bool send_revocation(Core& core, Peer& peer, RecordKind kind, const RendezvousBody& body) noexcept {
+bool send_word(Core& core, Peer& peer, RecordKind kind, const RendezvousBody& body) noexcept {
   try {
     send_control(core, peer, {.kind = kind, .body_bytes = sizeof body}, body);
     return true;
   } catch (const std::bad_alloc&) {
     return false;
   }
+}
+
+// The count tells of no record that does not come: the peer would wait for it.
+bool send_revoke(Core& core, Peer& peer, const RendezvousBody& body) noexcept {
+  if (!send_word(core, peer, RecordKind::revoke, body)) return false;
+  ++peer.revokes_sent;
+  tell_revokes(peer);
+  return true;
 }
 
 // Waits for what the device or the peer still does, or ends it where nobody can be asked.
@@ -36,7 +47,7 @@ void close_later(Core& core, Peer& peer, Operation& operation, typename Operatio
   ++core.closing;
   core.closing_until = base::after_ms(core.system, revocation_ms_max);
   const bool asks = state == Operation::State::revoking;
-  if (!peer.failed && (!asks || send_revocation(core, peer, RecordKind::revoke, revoked))) return;
+  if (!peer.failed && (!asks || send_revoke(core, peer, revoked))) return;
   peer.connection.tear_down();
   finish(core, operation);
 }
@@ -75,9 +86,9 @@ bool stop_reading(Core& core, Peer& peer, std::uint32_t sender_number) noexcept 
 
 // Nothing more of ours comes: to the number that the peer named.
 void answer_revocation(Core& core, Peer& peer, const RendezvousBody& named) noexcept {
-  if (!send_revocation(core, peer, RecordKind::revoked,
-                       {.sender_operation = named.sender_operation,
-                        .receiver_operation = named.receiver_operation}))
+  if (!send_word(core, peer, RecordKind::revoked,
+                 {.sender_operation = named.sender_operation,
+                  .receiver_operation = named.receiver_operation}))
     link_failed(core, peer, ErrorCode::no_resource, "no memory here");
 }
 
@@ -92,13 +103,13 @@ void close(Core& core, ReceiveOperation& receive, const Error& failure) noexcept
   const bool open_to_peer = state == open || state == preposted_open;
   if (open_to_peer && receive.opened && peer.capabilities.receiver_places) {
     // The peer need not go on, but it is not waited for.
-    if (!peer.failed) send_revocation(core, peer, RecordKind::revoke, target);
+    if (!peer.failed) send_revoke(core, peer, target);
     return finish(core, receive, &failure);
   }
   if ((reads || open_to_peer) && mutant != Mutant::revocation)
     return close_later(core, peer, receive, reads ? draining : revoking, target, failure);
   // Nothing of it is exposed, but the peer need not keep the answer.
-  if (is_preposted(state) && !peer.failed) send_revocation(core, peer, RecordKind::revoke, target);
+  if (is_preposted(state) && !peer.failed) send_revoke(core, peer, target);
   finish(core, receive, &failure);
 }
 
@@ -115,9 +126,19 @@ void close(Core& core, SendOperation& send, const Error& failure) noexcept {
               {.sender_operation = send.number}, failure);
 }
 
+// Where no device of the peer's reaches memory of ours nothing is told.
+void tell_revokes(Peer& peer) noexcept {
+  const transport::Capabilities& can = peer.capabilities;
+  if (peer.revokes_told == peer.revokes_sent) return;
+  if (!can.registers_user_memory || can.receiver_places ||
+      peer.out.tell_revokes(peer.revokes_sent) == Ring::Sent::posted)
+    peer.revokes_told = peer.revokes_sent;
+}
+
 // The peer takes back a target (its number is the receiver's) or a source (the sender's). Its
 // communicator fails, and so will ours, which ends our operation.
 void handle_revoke(Core& core, Peer& peer, const RendezvousBody& body) {
+  ++peer.revokes_taken;
   if (peer.control.size() >= control_waiting_max)
     return link_failed(core, peer, ErrorCode::corrupt,
                        "it takes back more memory than it can have opened");
@@ -145,14 +166,18 @@ void handle_revoked(Core& core, Peer& peer, const RendezvousBody& body) {
   else end(core.find_send(peer, body.sender_operation), SendState::revoking);
 }
 
-void tear_down_closing(Core& core, std::optional<int> rank,
-                       std::optional<std::uint64_t> communicator) noexcept {
+void end_closing(Core& core, std::optional<int> rank,
+                 std::optional<std::uint64_t> communicator) noexcept {
   if (core.closing == 0) return;
   const auto end = [&](auto& operation, int its_rank) {
+    using State = std::remove_cvref_t<decltype(operation)>::State;
     const bool concerned = rank.value_or(its_rank) == its_rank &&
                            communicator.value_or(operation.communicator) == operation.communicator;
     if (!is_closing(operation.state) || !concerned) return;
-    core.peer(its_rank).connection.tear_down();
+    Peer& peer = core.peer(its_rank);
+    const bool closed = operation.state == State::revoking && operation.opened &&
+                        close_memory(peer, operation.opened);
+    if (!closed || peer.failed) peer.connection.tear_down();
     finish(core, operation);
   };
   core.receives.for_each([&](ReceiveOperation& receive) { end(receive, receive.message_source); });

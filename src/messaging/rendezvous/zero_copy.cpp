@@ -17,7 +17,7 @@ template <class Operation, class PostPiece>
 bool post_pieces(Core& core, Peer& peer, Operation& operation, std::size_t message_bytes,
                  std::size_t piece_bytes_max, PostPiece&& post_piece) {
   while (operation.moved_bytes < message_bytes) {
-    if (!peer.out.has_room_behind(operation.completion)) return false;
+    if (!peer.out.has_room_behind(operation.completion) || awaits_revoke(peer)) return false;
     const std::size_t bytes = std::min(piece_bytes_max, message_bytes - operation.moved_bytes);
     const Ring::Sent sent = post_piece(operation.moved_bytes, bytes);
     if (sent == Ring::Sent::failed)

@@ -34,6 +34,7 @@ class ReceiveRing {
         capabilities_{capabilities},
         records_{slot + RingLayout::records_offset},
         payloads_{slot + RingLayout::payload_offset},
+        revokes_{slot + RingLayout::revokes_offset},
         cursor_{layout.payload_ring_units},
         seed_{seed},
         first_message_{first_message},
@@ -81,6 +82,10 @@ class ReceiveRing {
   }
 
   std::uint32_t next_message() const noexcept { return next_message_; }
+  // The peer's word of how many records of kind revoke there are (SendRing::tell_revokes).
+  std::uint32_t revokes_told() const noexcept {
+    return Atomics::load_acquire(base::word_at<std::uint32_t>(revokes_));
+  }
   Credits consumed() const noexcept { return {consumed_lines_, freed_units_}; }
   std::uint64_t partial_records() const noexcept {
     return partial_records_;
@@ -237,6 +242,7 @@ class ReceiveRing {
   const transport::Capabilities& capabilities_;
   std::byte* records_;
   std::byte* payloads_;
+  const std::byte* revokes_;
   PayloadCursor cursor_;
   std::uint32_t seed_;
   std::uint32_t first_message_;

@@ -201,6 +201,17 @@ class SendRing {
            consumed.units - told_.units >= payload_cursor_.ring_units() / 4;
   }
   bool has_told(const Credits& consumed) const noexcept { return consumed == told_; }
+  // Tells the peer how many records of kind revoke there are, those that find no line yet, too.
+  // Takes no line of a ring. It may be lost with a rail, and land out of order where writes do: the
+  // peer only spares its connection by it (awaits_revoke).
+  Sent tell_revokes(std::uint32_t count) {
+    transport::Write write{.head = std::as_bytes(std::span{&count, 1}),
+                           .body = {},
+                           .target = address(RingLayout::revokes_offset),
+                           .flag_offset = 0,
+                           .immediate = {}};
+    return post_staged({&write, 1});
+  }
   // What was told may be lost.
   void forget_told() noexcept { told_ = {}; }
 

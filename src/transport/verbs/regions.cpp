@@ -46,12 +46,19 @@ RemoteAddress Regions::add(std::span<const std::byte> memory, RegionKind kind) {
   return address;
 }
 
-void Regions::remove(std::uint32_t remote_key) noexcept {
+// The keys are invalid when ibv_dereg_mr(3) returns: a peer's access by them fails with a remote
+// access error (InfiniBand specification, volume 1, section 10.6.7).
+bool Regions::remove(std::uint32_t remote_key) noexcept {
   const auto found = std::ranges::find(regions_, remote_key, &Region::remote_key);
-  if (found == regions_.end()) return;
+  if (found == regions_.end()) return true;
+  if (call_for_status(system_, "ibv_dereg_mr", [&] { return ibv_dereg_mr(found->handle.get()); }) !=
+      0)
+    return false;
+  static_cast<void>(found->handle.release());
   bytes_ -= found->bytes;
   regions_.erase(found);
   last_ = 0;
+  return true;
 }
 
 // Few: the rings, Buffers, and buffers of large messages on their way.

@@ -19,7 +19,8 @@ class Regions {
 
   // Throws Error{no_resource}, with need, have and remedy where locked memory is limited.
   RemoteAddress add(std::span<const std::byte> memory, RegionKind kind);
-  void remove(std::uint32_t remote_key) noexcept;
+  // False: the device keeps it.
+  bool remove(std::uint32_t remote_key) noexcept;
 
   // Peers name memory by its remote key and its address here. Lasting memory only.
   std::optional<RemoteAddress> address_of(std::span<const std::byte> memory) const noexcept;
