@@ -28,10 +28,11 @@ inline std::string_view collective_name(Collective collective) noexcept {
   row(broadcast_linear) row(broadcast_binomial) row(broadcast_scatter_allgather) \
   row(broadcast_chain) row(broadcast_one_shot) row(broadcast_double_buffered) \
   row(broadcast_double_buffered_streamed) row(broadcast_cma) row(broadcast_leaders) \
-  row(broadcast_lanes) row(broadcast_multiport) \
+  row(broadcast_lanes) row(broadcast_multiport) row(broadcast_multiport_sliced) \
   row(reduce_knomial) row(reduce_scatter_gather) row(reduce_chain) row(reduce_one_shot) \
   row(reduce_direct) row(reduce_direct_streamed) row(reduce_one_pass) \
   row(reduce_one_pass_streamed) row(reduce_leaders) row(reduce_lanes) row(reduce_multiport) \
+  row(reduce_multiport_sliced) \
   row(allgather_all_pairs) row(allgather_circulant) row(allgather_ring) row(allgather_one_shot) \
   row(allgather_double_buffered) row(allgather_double_buffered_streamed) row(allgather_cma) \
   row(allgather_leaders) row(allgather_lanes) row(allgather_multiport) \
