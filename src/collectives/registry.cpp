@@ -82,9 +82,17 @@ const Algorithm& cheapest(const TopologyParams& topology, const CallShape& shape
   const CostModel model = topology.model(shape);
   // Equal costs differ by what rounding leaves: the first row wins. Between nodes, where no
   // constant is better than a hundredth, times are equal that are so close, and fewer messages win:
-  // at each of them the network waits for a rank.
+  // at each of them the network waits for a rank. Of equally many, in a reduction, those that are
+  // clearly shorter, because ranks share in them: what one combines another one's bytes pass by.
   constexpr double rounding = 1 + 1e-9;
+  constexpr double clearly = 1.1;
   const double about = shape.one_node ? rounding : 1.01;
+  const auto sends_s = [&](const Cost& its) { return model.latency_s + its.bytes * model.byte_s; };
+  const auto sends_less = [&](const Cost& its, const Cost& of_other) {
+    if (shape.one_node) return false;
+    if (its.messages != of_other.messages) return its.messages < of_other.messages;
+    return is_reduction(collective) && sends_s(its) * clearly < sends_s(of_other);
+  };
   const auto cheapest_of = [&](auto&& admits) {
     const auto for_each_cost = [&](auto&& take) {
       for (const Algorithm* const row : algorithms(collective)) {
@@ -98,10 +106,8 @@ const Algorithm& cheapest(const TopologyParams& topology, const CallShape& shape
     Cost of_best;
     for_each_cost([&](const Algorithm* row, const Cost& its) {
       if (its.time_s > least_s * about) return;
-      const bool fewer = !shape.one_node && its.messages < of_best.messages;
-      const bool sooner =
-          its.messages <= of_best.messages && its.time_s * rounding < of_best.time_s;
-      if (best != nullptr && !fewer && !sooner) return;
+      const bool sooner = its.time_s * rounding < of_best.time_s && !sends_less(of_best, its);
+      if (best != nullptr && !sooner && !sends_less(its, of_best)) return;
       best = row;
       of_best = its;
     });

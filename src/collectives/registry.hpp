@@ -74,7 +74,8 @@ constexpr bool is_meant_for(const Algorithm& row, const CallShape& shape) noexce
   return shape.bytes >= row.meant_from_bytes;
 }
 // The cheapest by prediction that applies, and without shared memory of those about as cheap the
-// one of fewest messages; where ranks share memory, of those that give the same bits.
+// one of fewest messages, and of fewest bytes; where ranks share memory, of those that give the
+// same bits.
 const Algorithm& cheapest(const TopologyParams& topology, const CallShape& shape,
                           Collective collective) noexcept;
 

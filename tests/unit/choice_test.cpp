@@ -76,6 +76,28 @@ TEST(selector,
   }
 }
 
+TEST(selector, takes_of_reductions_that_are_about_as_cheap_the_one_whose_ranks_share_the_bytes) {
+  TopologyParams nodes{.ranks_per_core = 2, .ranks_per_link = 2};
+  nodes.constants.network = {.latency_s = 30e-6, .overhead_s = 10e-6, .byte_s = 0.9e-9};
+  const auto shape_of = [](std::size_t bytes) {
+    return CallShape{
+        .size = 4,
+        .bytes = bytes,
+        .levels = {.nodes = 2, .node_ranks_min = 2, .node_ranks_max = 2, .in_order = true}};
+  };
+  const auto cost_of = [&](std::string_view name, std::size_t bytes) {
+    return row(Collective::allreduce, name)->cost(shape_of(bytes), nodes.model(shape_of(bytes)));
+  };
+  constexpr std::size_t bytes = std::size_t{512} << 10;
+  const Cost by_leaders = cost_of("leaders", bytes);
+  const Cost by_lanes = cost_of("lanes", bytes);
+  ASSERT_LT(by_leaders.time_s, by_lanes.time_s);
+  ASSERT_GT(by_leaders.time_s * 1.01, by_lanes.time_s);
+  ASSERT_EQ(by_leaders.messages, by_lanes.messages);
+  EXPECT_EQ(cheapest(nodes, shape_of(bytes), Collective::allreduce).name, "lanes");
+  EXPECT_EQ(cheapest(nodes, shape_of(8), Collective::allreduce).name, "leaders");
+}
+
 TEST(selector, doubles_where_a_further_message_costs_as_much_as_a_round) {
   TopologyParams carried_by_processors{};
   carried_by_processors.constants.network = {
