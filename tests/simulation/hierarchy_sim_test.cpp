@@ -19,7 +19,7 @@ using simulator::Random;
 std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
 
 const std::vector<std::vector<int>> placements{
-    {0, 0, 1, 1}, {0, 1, 0, 1}, {0, 0, 0, 1}, {0, 1, 1, 0, 2, 2, 2}};
+    {0, 0, 1, 1}, {0, 1, 0, 1}, {0, 0, 0, 1}, {0, 0, 1, 1, 2, 2}, {0, 1, 1, 0, 2, 2, 2}};
 
 class OnNodes : public testing::TestWithParam<std::vector<int>> {
  protected:
@@ -47,14 +47,20 @@ Script starts_many(SimulatedJob* job, int rank, int calls, std::uint64_t seed,
   const auto size = static_cast<std::uint64_t>(world.size());
   Random random{seed * 100 + static_cast<std::uint64_t>(rank)};
   Random same{seed};  // on every rank
-  const bool scans_by_nodes = std::ranges::any_of(
-      world.explain(Collective::scan, 8),
-      [](const Candidate& row) { return row.algorithm == "lanes" && row.applies; });
+  const auto applies = [&](Collective collective, std::string_view algorithm) {
+    return std::ranges::any_of(world.explain(collective, 8), [&](const Candidate& row) {
+      return row.algorithm == algorithm && row.applies;
+    });
+  };
+  const bool scans_by_nodes = applies(Collective::scan, "lanes");
+  const bool has_shares = applies(Collective::reduce, "multiport_sliced");
   std::vector<Call> all(index(calls));
   for (int i = 0; i < calls; ++i) {
     Call& call = all[index(i)];
     const CallOptions options{
-        .algorithm = std::array<std::string_view, 3>{"leaders", "lanes", ""}[same.below(3)]};
+        .algorithm = std::array<std::string_view, 3>{
+            "leaders", "lanes", has_shares ? "multiport_sliced" : ""}[same.below(3)]};
+    const bool is_scan = options.algorithm == "leaders" || options.algorithm == "lanes";
     const auto root = static_cast<int>(same.below(size));
     call.data.assign(lengths[same.below(4)], 0);
     const auto own = static_cast<std::uint64_t>(i) + 1;
@@ -75,8 +81,8 @@ Script starts_many(SimulatedJob* job, int rank, int calls, std::uint64_t seed,
         break;
       case 3:  // of what rank 0 has
         if (rank == 0) std::ranges::fill(call.data, own * size);
-        call.request =
-            world.scan_async(call.data, call.data, sum, scans_by_nodes ? options : CallOptions{});
+        call.request = world.scan_async(call.data, call.data, sum,
+                                        scans_by_nodes && is_scan ? options : CallOptions{});
         break;
       default: std::ranges::fill(call.data, own * size); call.request = world.barrier_async();
     }

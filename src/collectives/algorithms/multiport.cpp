@@ -5,12 +5,13 @@
 // Wins for small vectors on many nodes of many ranks. Costs: those of the parts on the node, and a
 // round of ceil(nodes / ranks of a node) messages of each rank.
 // Nodes are combined in their order, those of a share first: every rank has the same bits, and rank
-// order is kept where the ranks of each node follow one another. Reductions, allgather and alltoall
-// need nodes with equally many ranks, and as many nodes: a rank without a share would have nothing
-// to combine, or to give.
-// multiport_sliced: a vector is cut, and a slice goes to each node, or is combined there, before
-// all nodes, or the root's, get it: two rounds, and each byte crosses a link twice. Sources: J.
-// Bruck and others, "Efficient algorithms for all-to-all communications in multiport
+// order is kept where the ranks of each node follow one another. Reductions, allgather, alltoall
+// and all in slices need nodes with equally many ranks, and as many nodes: a rank without a share
+// would have nothing to combine, or to give. multiport_sliced: a vector is cut, and a slice goes to
+// each node, or is combined there, before all nodes, or the root's, get it: two rounds, and each
+// byte crosses a link twice.
+//
+// Sources: J. Bruck and others, "Efficient algorithms for all-to-all communications in multiport
 // message-passing systems", 1997; J. L. Träff, "k-ported vs. k-lane broadcast, scatter, and
 // alltoall algorithms", 2020.
 #include "collectives/algorithms/ports.hpp"
@@ -204,7 +205,7 @@ Task broadcast_sliced(Group group, const Arguments& arguments) {
 
 Cost broadcast_sliced_cost(const CallShape& shape, const CostModel& model) {
   const PartCost part{shape, model};
-  Cost cost = part.on_node(Collective::scatter, shape.vector_bytes(), shares_differ(shape));
+  Cost cost = part.on_node(Collective::scatter, shape.vector_bytes(), slices_differ(shape));
   cost += fan_cost(shape, part, node_bytes(shape));
   cost += part.on_node(Collective::broadcast, node_bytes(shape));
   cost += exchange_cost(shape, part, node_bytes(shape));
@@ -217,8 +218,9 @@ Task reduce_slice(Group group, const Arguments& arguments, Ports& ports, const S
                   const ShareVectors& arrived) {
   const Scratch sums{group, sliced.share_length * arguments.element_bytes};
   const auto sum_of = [&](int node) {
-    return std::span<std::byte>{sums.data() + sliced.slices.first_bytes(node) - sliced.begin_bytes,
-                                sliced.slices.length_bytes(node)};
+    return std::span<std::byte>{
+        sums.data() + (sliced.slices.first_bytes(node) - sliced.begin_bytes),
+        sliced.slices.length_bytes(node)};
   };
   const auto vector_of = [&](int node) { return arrived.of(node); };
   Arguments part = arguments;
@@ -249,7 +251,7 @@ Task reduce_sliced(Group group, const Arguments& arguments) {
   const Scratch collected{group, on_root_node && !is_root ? share_bytes : 0};
   std::byte* const share = is_root ? arguments.out + sliced.begin_bytes : collected.data();
   const auto slice_of = [&](int node) {
-    return std::span<std::byte>{share + sliced.slices.first_bytes(node) - sliced.begin_bytes,
+    return std::span<std::byte>{share + (sliced.slices.first_bytes(node) - sliced.begin_bytes),
                                 sliced.slices.length_bytes(node)};
   };
   const ShareVectors arrived{group, ports, sliced.here_bytes};
@@ -289,7 +291,7 @@ Cost reduce_sliced_cost(const CallShape& shape, const CostModel& model) {
   Cost cost = reduced_slice_cost(shape, part);
   cost += part.on_node(Collective::reduce, node_bytes(shape));
   cost += fan_cost(shape, part, node_bytes(shape));
-  return cost += part.on_node(Collective::gather, shape.vector_bytes(), shares_differ(shape));
+  return cost += part.on_node(Collective::gather, shape.vector_bytes(), slices_differ(shape));
 }
 
 // Each node combines its slice, and all nodes tell each other theirs.

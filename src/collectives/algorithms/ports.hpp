@@ -213,6 +213,12 @@ inline bool shares_differ(const CallShape& shape) {
   return shape.levels.nodes % shape.levels.node_ranks_min != 0;
 }
 
+// The same of a vector with a slice for each node.
+inline bool slices_differ(const CallShape& shape) {
+  const std::size_t slices = static_cast<std::size_t>(shape.levels.nodes) * shape.element_bytes;
+  return shares_differ(shape) || shape.bytes % slices != 0;
+}
+
 // Nodes with equally many ranks, and a share for each of these.
 inline bool has_shares_for_all(const CallShape& shape) {
   return has_levels(shape) && shape.levels.node_ranks_min == shape.levels.node_ranks_max &&
