@@ -178,4 +178,11 @@ inline std::uint32_t checksum(std::span<const std::byte> bytes, std::uint32_t se
   return static_cast<std::uint32_t>(state ^ state >> 32);
 }
 
+inline bool overlap(const void* a, std::size_t a_bytes, const void* b,
+                    std::size_t b_bytes) noexcept {
+  const auto first = reinterpret_cast<std::uintptr_t>(a);
+  const auto second = reinterpret_cast<std::uintptr_t>(b);
+  return a_bytes > 0 && b_bytes > 0 && first < second + b_bytes && second < first + a_bytes;
+}
+
 }  // namespace qpmesh::base

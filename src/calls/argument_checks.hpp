@@ -63,12 +63,7 @@ std::size_t checked_bytes(const Range& range, std::string_view operation) {
   return bytes;
 }
 
-inline bool overlap(const void* a, std::size_t a_bytes, const void* b,
-                    std::size_t b_bytes) noexcept {
-  const auto first = reinterpret_cast<std::uintptr_t>(a);
-  const auto second = reinterpret_cast<std::uintptr_t>(b);
-  return a_bytes > 0 && b_bytes > 0 && first < second + b_bytes && second < first + a_bytes;
-}
+using base::overlap;
 
 // Both with their bytes.
 inline void check_disjoint(const detail::ConstElements& out, const detail::Elements& in,

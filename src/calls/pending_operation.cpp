@@ -37,26 +37,29 @@ void end_now(context::CommunicatorState& communicator) noexcept {
   communicator.context().engine().run_ready();  // tasks end by being resumed
 }
 
-// The same, when the peers have had their time to give memory back: a link is worth more than an
-// error that comes at once. And until no neighbour fills the buffer any more. The one wait that no
-// deadline ends: what the neighbour has begun nobody can stop, and the buffer is not the caller's
-// before.
-void end_all_but_fills(PendingOperation& request) {
+// Of a request whose communicator has failed. Peers have their time to give memory back: a link is
+// worth more than an error that comes at once. What is left then ends, but for a buffer that a
+// neighbour fills. The one wait that no deadline ends: what the neighbour has begun nobody can
+// stop, and the buffer is not the caller's before.
+void end_all_but_fills(PendingOperation& request, Others others = {}) {
   context::CommunicatorState& communicator = *request.communicator;
   const messaging::Messaging& messaging = communicator.context().messaging();
-  const auto ended = [&] { return request.done() || !messaging.is_closing(); };
-  if (!ended()) {
+  const auto closed = [&] { return request.done() || !messaging.is_closing(communicator.id()); };
+  if (!closed()) {
     wait_guarded(
         request,
-        [&] { return communicator.wait(ended, request.operation, messaging::revocation_ms_max); },
-        ended);
+        [&] {
+          return communicator.wait(closed, request.operation, messaging::revocation_ms_max, others);
+        },
+        closed);
   }
+  if (request.done()) return;
   end_now(communicator);
   const auto over = [&] { return request.done() || !communicator.filler(); };
   while (!over()) {
     communicator.warn_filled(request.operation);
     wait_guarded(
-        request, [&] { return communicator.wait(over, request.operation, 0); }, over);
+        request, [&] { return communicator.wait(over, request.operation, 0, others); }, over);
   }
 }
 
@@ -141,9 +144,9 @@ void expire(PendingOperation& request) {
   communicator.fail(detail, true);
 }
 
-Status finish_late(PendingOperation& request) {
+Status finish_late(PendingOperation& request, Others others) {
   expire(request);
-  end_all_but_fills(request);
+  end_all_but_fills(request, others);
   if (!request.done()) {  // its communicator had failed before, and it was out of reach
     base::throw_error({ErrorCode::internal}, request.operation, "",
                       "the operation could not be ended at its deadline");
@@ -154,7 +157,8 @@ Status finish_late(PendingOperation& request) {
 Status finish_waiting(PendingOperation& request, Others others) {
   if (settle_if_well(request)) return request.status;
   const auto is_done = [&] { return request.done(); };
-  return is_done() || wait_until(request, is_done, others) ? settle(request) : finish_late(request);
+  return is_done() || wait_until(request, is_done, others) ? settle(request)
+                                                           : finish_late(request, others);
 }
 
 bool take_back(PendingOperation& request) noexcept {

@@ -133,14 +133,14 @@ Status settle(PendingOperation& waiting);
 void expire(PendingOperation& waiting);
 // The same, ends what is still in flight, and settles. Peers have revocation_ms_max to give memory
 // back, and a neighbour that has begun to fill the buffer is waited for.
-Status finish_late(PendingOperation& waiting);
+Status finish_late(PendingOperation& waiting, Others others = {});
 // Waits until done or the deadline, ends what is still in flight then, and settles.
 Status finish_waiting(PendingOperation& waiting, Others others = {});
 // A receive that no message has matched, and what is left of an exchange whose message has gone: it
 // never was. False: it goes on.
 bool take_back(PendingOperation& waiting) noexcept;
 // So long the request of a caller whose exception passes by is waited for, when it cannot be taken
-// back.
+// back; then its peers have messaging::revocation_ms_max to give its memory back.
 inline constexpr std::int64_t unwinding_ms_max = 200;
 // Nobody will ask for it any more: takes it back, or waits at most so long, or ends it with its
 // communicator.

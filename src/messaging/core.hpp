@@ -121,7 +121,7 @@ struct Peer {
   Patience patience;
   int streams_in = 0;  // pipelined rendezvous that this peer sends to us now
 
-  // Records of kind revoke: ours, those of them that the peer has the word of, and the peer's that
+  // Records of kind revoke: ours, those of them that the peer was told of, and the peer's that
   // came.
   std::uint32_t revokes_sent = 0;
   std::uint32_t revokes_told = 0;
@@ -148,6 +148,14 @@ struct Peer {
     return control.empty() && queued.empty() && streams.empty() && writes.empty() &&
            reads.empty() && revokes_told == revokes_sent;
   }
+};
+
+// Private memory that was closed to the device of a rank which had not answered for it.
+struct ClosedMemory {
+  int rank = -1;
+  bool is_target = false;    // of its writes; otherwise the source of its reads
+  std::uint32_t number = 0;  // ours, of the operation that is gone
+  std::span<const std::byte> memory;
 };
 
 struct Core {
@@ -188,8 +196,11 @@ struct Core {
   bool registration_failed = false;  // and was warned of
   bool links_failed = false;         // some peer's failure is not reported yet
   int closing = 0;                   // operations in that state
-  Deadline closing_until{};          // then their connections are torn down
-  int fillings = 0;                  // Peer::filling
+  Deadline closing_until{};          // then their memory is closed, or their connections torn down
+  // Until the rank answers. Its device may repeat a write for longer, and drivers give a key again
+  // (mlx5's): into a message that has the same memory and the same key it would land.
+  std::vector<ClosedMemory> closed;
+  int fillings = 0;  // Peer::filling
   std::size_t unexpected_bytes = 0;
   Counters counters;
 };

@@ -191,7 +191,16 @@ Counters Messaging::counters() const noexcept {
   return counters;
 }
 
-bool Messaging::is_closing() const noexcept { return core_->closing > 0; }
+bool Messaging::is_closing(std::uint64_t communicator) const noexcept {
+  if (core_->closing == 0) return false;
+  bool found = false;
+  const auto look = [&](const auto& operation) {
+    found |= operation.communicator == communicator && messaging::is_closing(operation.state);
+  };
+  core_->receives.for_each(look);
+  core_->sends.for_each(look);
+  return found;
+}
 
 std::chrono::microseconds Messaging::sleep_max() const noexcept {
   const auto longest = core_->fillings > 0 ? filling_sleep_max : std::chrono::microseconds::max();

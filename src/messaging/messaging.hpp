@@ -64,8 +64,8 @@ struct MessagingConfig {
   base::Revocations* revocations = nullptr;  // ours, where peers can load it
 };
 
-// So long a peer may take to give a buffer back: beyond, it is taken from it, and be it with the
-// link between two healthy ranks, rather than an error kept from the user.
+// So long a peer may take to give a buffer back. Then the buffer is closed to its device, or the
+// link between two healthy ranks is given up, rather than an error kept from the user.
 inline constexpr std::int64_t revocation_ms_max = 100;
 
 // What messaging needs to talk to one rank.
@@ -150,8 +150,8 @@ class Messaging final : public progress::Pollable {
   // does not answer in time the buffer is closed to its device, or the connection torn down.
   // failure must live as long as the communicator.
   void fail(std::uint64_t communicator, const Error& failure);
-  // After fail: does any operation still wait for that? Not longer than revocation_ms_max.
-  bool is_closing() const noexcept;
+  // After fail: does an operation of the communicator still wait for that?
+  bool is_closing(std::uint64_t communicator) const noexcept;
   // After fail: ends at once what still waits.
   void end_closing(std::uint64_t communicator) noexcept;
   // Forgets the messages and the failure of a communicator that is gone.
@@ -166,7 +166,7 @@ class Messaging final : public progress::Pollable {
   // end.
   void give_up(int rank) noexcept;
 
-  // How long a sleep may last before a connection has to be torn down.
+  // How long a sleep may last before memory has to be closed.
   std::chrono::microseconds sleep_max() const noexcept;
 
   // Posts what still waits for credits or for a busy connection; true when nothing waits any more.

@@ -176,9 +176,10 @@ class Transport {
 
   // Returns how peers name the first byte. Regions may overlap. Throws Error{no_resource}.
   virtual RemoteAddress register_memory(std::span<const std::byte> memory, RegionKind kind) = 0;
-  // When it returns true nothing that a peer posts reaches the memory by this region any more. What
-  // still comes for it is dropped where the receiver places, and breaks its connection elsewhere.
-  // False: the device has not let go of it, and peers may reach it yet.
+  // True: nothing that a peer posts reaches the memory by this region any more. A write that still
+  // comes for it is dropped where the receiver places, and breaks its connection elsewhere. False:
+  // peers may reach it yet, or get what waits to be sent, until their connections are torn down.
+  // A later region may have the same key.
   virtual bool deregister_memory(std::uint32_t region) noexcept = 0;
   // How a peer names this memory; nothing where it is not lasting. A region of one message is that
   // message's alone: another one of the same memory may outlast it.

@@ -283,7 +283,7 @@ struct Revokes : Pair<1> {
       return;
     }
     end(1).take_record(0, 8);
-    if (end(1).in.revokes_told() == 0) return end(1).take_record(1, 8);
+    if (end(1).in.revokes_heard() == 0) return end(1).take_record(1, 8);
     TakenMessage message;
     require(end(1).in.take(message, [](auto&&...) {}) == In::Take::taken,
             "a count before its record");

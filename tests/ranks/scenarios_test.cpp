@@ -410,6 +410,18 @@ TEST(ranks_on_one_node, whose_program_throws_get_no_buffer_back_that_is_written)
   expect_success(ranks);
 }
 
+// What a peer has asked to read waits in the sender's connection, which goes with it.
+TEST(ranks_by_hand, whose_program_throws_get_no_source_back_that_is_read_over_tcp) {
+  for (const char* const encrypt : {"QPMESH_ENCRYPT=no", "QPMESH_ENCRYPT=yes"}) {
+    const Folder folder;
+    auto ranks = start_ranks(
+        2,
+        rank_program("an_exception_gives_no_source_back_that_is_read", {folder.file("given_back")}),
+        {.variables = {"QPMESH_TRANSPORT=tcp", "QPMESH_RENDEZVOUS=read", encrypt}});
+    expect_success(ranks);
+  }
+}
+
 TEST(ranks_by_hand, a_failure_ends_more_than_are_counted) {
   const Folder folder;
   auto ranks =

@@ -231,6 +231,55 @@ TEST(revocations, do_not_wait_for_a_peer_that_stands_still) {
   EXPECT_LE(after, 2 * revocation_max);
 }
 
+constexpr std::size_t closed_bytes = 50'000;
+constexpr std::int64_t standstill_ns = 200'000'000;
+
+Script sends_large(SimulatedJob* job, Communicator* by, int rank, int messages) {
+  const std::vector<std::byte> data(closed_bytes, std::byte{7});
+  std::vector<Request> requests;
+  for (int i = 0; i < messages; ++i) requests.push_back(by->send_async(data, 1, i));
+  const EndsOperations ends{*job, rank};
+  co_await until_all(requests);
+}
+
+// Rank 1 has its memory back from rank 0, which stands still. Rank 2 sends into it, then and later:
+// how many of its messages were written there directly.
+Script receives_into_closed_memory(SimulatedJob* job, Communicator* failing,
+                                   std::array<std::uint64_t, 2>* written) {
+  std::vector<std::byte> data(closed_bytes);
+  Request from_0 = failing->receive_async(data, 0, 0);
+  Request from_2;
+  const EndsOperations ends{*job, 1};
+  co_await job->until_after(1, 100'000);
+  Access::state(*failing)->fail({.code = ErrorCode::aborted, .peer = 1, .cause = "enough"}, true);
+  co_await until(from_0);
+  for (int i = 0; i < 2; ++i) {
+    from_2 = job->world(1).receive_async(data, 2, i);
+    co_await until(from_2);
+    from_2.wait();
+    (*written)[static_cast<std::size_t>(i)] =
+        job->context(2).messaging().counters().zero_copy_sends;
+    co_await job->until_after(1, 2 * standstill_ns);
+  }
+}
+
+TEST(revocations, open_memory_anew_only_when_the_peer_has_answered_that_it_was_closed_to) {
+  SimulatedJob job{simulator::immediate_network(3, 1)};
+  std::array<std::uint64_t, 2> written{};
+  std::vector<Communicator> failing;
+  for (int rank = 0; rank < 2; ++rank) failing.push_back(job.communicator(rank, 7, {0, 1}));
+  job.start(0, sends_large(&job, &failing[0], 0, 1));
+  job.start(1, receives_into_closed_memory(&job, &failing[1], &written));
+  job.start(2, sends_large(&job, &job.world(2), 2, 2));
+  const Deadline begin = job.network().now();
+  job.network().at(begin + std::chrono::nanoseconds{1'000}, [&] { job.network().freeze(0); });
+  job.network().at(begin + std::chrono::nanoseconds{standstill_ns}, [&] { job.network().thaw(0); });
+  EXPECT_EQ(job.run(), "");
+  EXPECT_EQ(job.close(), "");
+  failing.clear();
+  EXPECT_EQ(written, (std::array<std::uint64_t, 2>{0, 1}));
+}
+
 TEST(revocations, leave_the_link_to_a_peer_that_answers_whole) {
   SimulatedJob job{simulator::immediate_network(3, 1)};
   const auto [error, its_time] = ends_with_rank_2(job);

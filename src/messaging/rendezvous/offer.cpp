@@ -1,4 +1,5 @@
 // Offer and answer: how the two ends agree on a way.
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -10,12 +11,17 @@ namespace qpmesh::messaging {
 namespace {
 
 // Registers memory for one message; not where that fails, and be it for want of memory to say why,
-// or does not pay: the message goes another way. The user is told once, because that is slower.
+// does not pay, or may not be yet: the message goes another way. The user is told once of failures,
+// because that is slower.
 std::optional<transport::RemoteAddress> try_to_open(Core& core, Peer& peer,
                                                     std::span<const std::byte> memory,
                                                     transport::RegionKind kind) noexcept {
   if (!peer.capabilities.registers_for_nothing && memory.size() < core.config.register_bytes_min)
     return std::nullopt;
+  const bool closed = std::ranges::any_of(core.closed, [&](const ClosedMemory& each) {
+    return base::overlap(each.memory.data(), each.memory.size(), memory.data(), memory.size());
+  });
+  if (closed) return std::nullopt;
   try {
     try {
       return peer.transport.register_memory(memory, kind);
@@ -173,12 +179,13 @@ void handle_finished(Core& core, Peer& peer, const Record& record) {
     ReceiveOperation* const receive = core.find_receive(peer, body.receiver_operation);
     const bool ends = receive != nullptr && (receive->state == ReceiveState::open ||
                                              receive->state == ReceiveState::revoking);
-    return ends ? finish(core, *receive) : count_stale(core);
+    return ends ? finish(core, *receive)
+                : take_late_answer(core, peer, true, body.receiver_operation);
   }
   SendOperation* const send = core.find_send(peer, body.sender_operation);
   const bool ends =
       send != nullptr && (is_offered(send->state) || send->state == SendState::revoking);
-  ends ? finish(core, *send) : count_stale(core);
+  ends ? finish(core, *send) : take_late_answer(core, peer, false, body.sender_operation);
 }
 
 void finish(Core& core, SendOperation& send, const Error* failure) noexcept {

@@ -98,16 +98,18 @@ void take_preposted(Core& core, Peer& peer, SendOperation& send);
 // Ends an operation of a failed communicator, once no device touches its buffer any more.
 void close(Core& core, ReceiveOperation& receive, const Error& failure) noexcept;
 void close(Core& core, SendOperation& send, const Error& failure) noexcept;
-// The word of revokes that the peer does not have yet, if it can be posted now.
+// The count of revokes, where the peer does not have it yet, if it can be posted now.
 void tell_revokes(Peer& peer) noexcept;
 // The peer takes memory back, and the record that says which is still to come. Who posts meanwhile
 // may name that memory, which costs the connection when the peer does not wait any more.
 inline bool awaits_revoke(const Peer& peer) noexcept {
   return mutant != Mutant::revoke_word &&
-         static_cast<std::int32_t>(peer.in.revokes_told() - peer.revokes_taken) > 0;
+         static_cast<std::int32_t>(peer.in.revokes_heard() - peer.revokes_taken) > 0;
 }
 void handle_revoke(Core& core, Peer& peer, const RendezvousBody& body);
 void handle_revoked(Core& core, Peer& peer, const RendezvousBody& body);
+// To an operation that is gone: nothing of the peer's comes for its memory any more.
+void take_late_answer(Core& core, const Peer& peer, bool is_target, std::uint32_t number) noexcept;
 // Nothing is under way of it any more: ends it, and tells a peer that waits for that.
 void finish_written(Core& core, Peer& peer, SendOperation& send,
                     const Error* failure = nullptr) noexcept;

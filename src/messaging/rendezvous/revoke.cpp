@@ -6,10 +6,12 @@
 // writes and records of a connection arrive in order; over several rails it answers when all of it
 // is complete. Who posted itself waits for the completion.
 // A peer that does not answer in time computes, or is stopped. Memory that was registered for the
-// message alone is closed to its device: the peer may come to it later, but finds a word that the
-// memory is taken back before it posts anything (awaits_revoke). Only where that is no way the
+// message alone is closed to its device: the peer may come to it later, but before it posts
+// anything it finds a count that tells of our record (awaits_revoke). Only where that is no way the
 // connection is torn down, which ends all of it.
+#include <algorithm>
 #include <new>
+#include <type_traits>
 
 #include "messaging/rendezvous/rendezvous.hpp"
 
@@ -21,7 +23,7 @@ namespace {
 constexpr std::size_t control_waiting_max = 1U << 17;
 
 // False: there is no memory to keep it in until a line is free.
-bool send_word(Core& core, Peer& peer, RecordKind kind, const RendezvousBody& body) noexcept {
+bool try_to_send(Core& core, Peer& peer, RecordKind kind, const RendezvousBody& body) noexcept {
   try {
     send_control(core, peer, {.kind = kind, .body_bytes = sizeof body}, body);
     return true;
@@ -32,7 +34,7 @@ bool send_word(Core& core, Peer& peer, RecordKind kind, const RendezvousBody& bo
 
 // The count tells of no record that does not come: the peer would wait for it.
 bool send_revoke(Core& core, Peer& peer, const RendezvousBody& body) noexcept {
-  if (!send_word(core, peer, RecordKind::revoke, body)) return false;
+  if (!try_to_send(core, peer, RecordKind::revoke, body)) return false;
   ++peer.revokes_sent;
   tell_revokes(peer);
   return true;
@@ -86,9 +88,9 @@ bool stop_reading(Core& core, Peer& peer, std::uint32_t sender_number) noexcept 
 
 // Nothing more of ours comes: to the number that the peer named.
 void answer_revocation(Core& core, Peer& peer, const RendezvousBody& named) noexcept {
-  if (!send_word(core, peer, RecordKind::revoked,
-                 {.sender_operation = named.sender_operation,
-                  .receiver_operation = named.receiver_operation}))
+  if (!try_to_send(core, peer, RecordKind::revoked,
+                   {.sender_operation = named.sender_operation,
+                    .receiver_operation = named.receiver_operation}))
     link_failed(core, peer, ErrorCode::no_resource, "no memory here");
 }
 
@@ -157,27 +159,67 @@ void finish_written(Core& core, Peer& peer, SendOperation& send, const Error* fa
 }
 
 void handle_revoked(Core& core, Peer& peer, const RendezvousBody& body) {
+  const bool is_target = body.receiver_operation != 0;
+  const std::uint32_t number = is_target ? body.receiver_operation : body.sender_operation;
   const auto end = [&](auto* const operation, auto revoking) {
     const bool waits = operation != nullptr && operation->state == revoking;
-    waits ? finish(core, *operation) : count_stale(core);
+    waits ? finish(core, *operation) : take_late_answer(core, peer, is_target, number);
   };
-  if (body.receiver_operation != 0)
-    end(core.find_receive(peer, body.receiver_operation), ReceiveState::revoking);
-  else end(core.find_send(peer, body.sender_operation), SendState::revoking);
+  if (is_target) end(core.find_receive(peer, number), ReceiveState::revoking);
+  else end(core.find_send(peer, number), SendState::revoking);
 }
+
+void take_late_answer(Core& core, const Peer& peer, bool is_target, std::uint32_t number) noexcept {
+  count_stale(core);
+  std::erase_if(core.closed, [&](const ClosedMemory& each) {
+    return each.rank == peer.rank && each.is_target == is_target && each.number == number;
+  });
+}
+
+namespace {
+
+std::span<const std::byte> memory_of(const ReceiveOperation& receive) {
+  return {receive.data, receive.message_bytes};
+}
+std::span<const std::byte> memory_of(const SendOperation& send) { return {send.data, send.bytes}; }
+
+// Nothing of the peer's lands any more, whatever was open to it.
+void tear_down(Core& core, Peer& peer) noexcept {
+  peer.connection.tear_down();
+  std::erase_if(core.closed, [&](const ClosedMemory& each) { return each.rank == peer.rank; });
+}
+
+// False: the connection has to be torn down.
+template <class Operation>
+bool close_to_device(Core& core, Peer& peer, Operation& operation) noexcept {
+  if (peer.failed || operation.state != Operation::State::revoking || !operation.opened)
+    return false;
+  try {
+    core.closed.push_back({.rank = peer.rank,
+                           .is_target = std::is_same_v<Operation, ReceiveOperation>,
+                           .number = operation.number,
+                           .memory = memory_of(operation)});
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return close_memory(peer, operation.opened);
+}
+
+}  // namespace
 
 void end_closing(Core& core, std::optional<int> rank,
                  std::optional<std::uint64_t> communicator) noexcept {
+  const auto is_failed = [&](const ClosedMemory& each) { return core.peer(each.rank).failed; };
+  for (auto lost = core.closed.begin();
+       (lost = std::ranges::find_if(core.closed, is_failed)) != core.closed.end();)
+    tear_down(core, core.peer(lost->rank));
   if (core.closing == 0) return;
   const auto end = [&](auto& operation, int its_rank) {
-    using State = std::remove_cvref_t<decltype(operation)>::State;
     const bool concerned = rank.value_or(its_rank) == its_rank &&
                            communicator.value_or(operation.communicator) == operation.communicator;
     if (!is_closing(operation.state) || !concerned) return;
     Peer& peer = core.peer(its_rank);
-    const bool closed = operation.state == State::revoking && operation.opened &&
-                        close_memory(peer, operation.opened);
-    if (!closed || peer.failed) peer.connection.tear_down();
+    if (!close_to_device(core, peer, operation)) tear_down(core, peer);
     finish(core, operation);
   };
   core.receives.for_each([&](ReceiveOperation& receive) { end(receive, receive.message_source); });

@@ -23,7 +23,7 @@ struct RingLayout {
   static constexpr std::size_t fill_guard_offset = credit_cell_offset + line_bytes;
   // Words by which two rails agree (transport/rails.hpp), in the same line.
   static constexpr std::size_t rail_notice_offset = fill_guard_offset + 16;
-  // Behind those three words: how much memory the peer has taken back (SendRing::tell_revokes).
+  // Behind those three words: how often the peer has taken memory back (SendRing::tell_revokes).
   static constexpr std::size_t revokes_offset = rail_notice_offset + 24;
   static constexpr std::size_t payload_offset =
       credit_cell_offset + 128;  // the cell has its own pair of lines

@@ -82,8 +82,8 @@ class ReceiveRing {
   }
 
   std::uint32_t next_message() const noexcept { return next_message_; }
-  // The peer's word of how many records of kind revoke there are (SendRing::tell_revokes).
-  std::uint32_t revokes_told() const noexcept {
+  // How many records of kind revoke the peer tells of (SendRing::tell_revokes).
+  std::uint32_t revokes_heard() const noexcept {
     return Atomics::load_acquire(base::word_at<std::uint32_t>(revokes_));
   }
   Credits consumed() const noexcept { return {consumed_lines_, freed_units_}; }

@@ -59,7 +59,7 @@ class ShmTransport final : public Transport {
 
   // Only the arena can be reached by peers; it lasts, and is region 0.
   RemoteAddress register_memory(std::span<const std::byte> memory, RegionKind) override;
-  bool deregister_memory(std::uint32_t) noexcept override { return true; }
+  bool deregister_memory(std::uint32_t) noexcept override { return false; }  // it stays mapped
   std::optional<RemoteAddress> address_of(
       std::span<const std::byte> memory) const noexcept override;
   // Of peers that were added, and of this rank; as long as the transport.

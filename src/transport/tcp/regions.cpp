@@ -13,9 +13,12 @@ RemoteAddress Regions::add(std::span<const std::byte> memory, RegionKind kind) {
   return {last_key_, 0};
 }
 
-void Regions::remove(std::uint32_t key) noexcept {
+bool Regions::remove(std::uint32_t key) noexcept {
   const auto found = std::ranges::find(regions_, key, &Region::key);
-  if (found != regions_.end()) regions_.erase(found);
+  if (found == regions_.end()) return true;
+  const bool is_read = found->kind == RegionKind::source;
+  regions_.erase(found);
+  return !is_read;
 }
 
 std::optional<RemoteAddress> Regions::address_of(std::span<const std::byte> memory) const noexcept {

@@ -25,7 +25,9 @@ class Regions {
   static constexpr std::uint32_t window = 0;
 
   RemoteAddress add(std::span<const std::byte> memory, RegionKind kind);
-  void remove(std::uint32_t key) noexcept;
+  // False: what peers have asked to read of it may wait in their connections, to be sent from
+  // there.
+  bool remove(std::uint32_t key) noexcept;
   // Lasting memory only.
   std::optional<RemoteAddress> address_of(std::span<const std::byte> memory) const noexcept;
 

@@ -83,10 +83,7 @@ class TcpTransport final : public Transport {
   RemoteAddress register_memory(std::span<const std::byte> memory, RegionKind kind) override {
     return regions_.add(memory, kind);
   }
-  bool deregister_memory(std::uint32_t region) noexcept override {
-    regions_.remove(region);
-    return true;
-  }
+  bool deregister_memory(std::uint32_t region) noexcept override { return regions_.remove(region); }
   std::optional<RemoteAddress> address_of(
       std::span<const std::byte> memory) const noexcept override {
     return regions_.address_of(memory);

@@ -343,6 +343,42 @@ void an_exception_gives_no_buffer_back_that_is_written(Communicator& world, Argu
   check(in == given_back, "nothing is written into it any more");
 }
 
+// The receiver stands still while bytes that it has asked for wait at the sender. arguments[0]: the
+// file that lets it go on.
+void an_exception_gives_no_source_back_that_is_read(Arguments arguments) {
+  constexpr std::uint8_t sent = 9;
+  constexpr std::uint8_t reused = 0xff;
+  Communicator world = init();
+  Communicator group = world.duplicate();
+  Bytes data(64 << 20, world.rank() == 0 ? sent : std::uint8_t{1});
+  world.barrier();
+  const auto begin = Clock::now();
+  if (world.rank() == 1) {
+    Request request = group.receive_async(data, 0);
+    while (data[0] != sent && ms_since(begin) < 1'000 && !request.test()) {}
+    await_file(arguments[0]);
+    try {
+      request.wait();
+    } catch (const Error& error) {
+      check(error.code() == ErrorCode::aborted || error.code() == ErrorCode::link_failed,
+            error.what());
+    }
+    return check(std::ranges::count(data, reused) == 0, "what its owner wrote later came");
+  }
+  try {
+    Request request = group.send_async(data, 1);
+    while (ms_since(begin) < 100 && !request.test()) {}
+    throw Own{"ours"};
+  } catch (const Own&) {
+    check(ms_since(begin) < 2'000, "it took " + std::to_string(ms_since(begin)) + " ms");
+  }
+  std::ranges::fill(data, reused);
+  make_file(arguments[0]);
+  try {
+    world.receive(data, 1, 0, {.timeout = milliseconds{1'000}});
+  } catch (const Error&) {}
+}
+
 }  // namespace
 
 std::vector<Scenario> request_scenarios() {
@@ -360,7 +396,9 @@ std::vector<Scenario> request_scenarios() {
       in_world("an_exception_cancels_what_is_unmatched", an_exception_cancels_what_is_unmatched),
       in_world("an_exception_ends_what_waits_for_others", an_exception_ends_what_waits_for_others),
       in_world("an_exception_gives_no_buffer_back_that_is_written",
-               an_exception_gives_no_buffer_back_that_is_written)};
+               an_exception_gives_no_buffer_back_that_is_written),
+      {"an_exception_gives_no_source_back_that_is_read",
+       an_exception_gives_no_source_back_that_is_read}};
 }
 
 }  // namespace qpmesh::ranks
