@@ -40,6 +40,33 @@ bool send_revoke(Core& core, Peer& peer, const RendezvousBody& body) noexcept {
   return true;
 }
 
+std::span<const std::byte> memory_of(const ReceiveOperation& receive) {
+  return {receive.data, receive.message_bytes};
+}
+std::span<const std::byte> memory_of(const SendOperation& send) { return {send.data, send.bytes}; }
+
+// Nothing of the peer's lands any more, whatever was open to it.
+void tear_down(Core& core, Peer& peer) noexcept {
+  peer.connection.tear_down();
+  std::erase_if(core.closed, [&](const ClosedMemory& each) { return each.rank == peer.rank; });
+}
+
+// False: the connection has to be torn down.
+template <class Operation>
+bool close_to_device(Core& core, Peer& peer, Operation& operation) noexcept {
+  if (peer.failed || operation.state != Operation::State::revoking || !operation.opened)
+    return false;
+  try {
+    core.closed.push_back({.rank = peer.rank,
+                           .is_target = std::is_same_v<Operation, ReceiveOperation>,
+                           .number = operation.number,
+                           .memory = memory_of(operation)});
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return close_memory(peer, operation.opened);
+}
+
 // Waits for what the device or the peer still does, or ends it where nobody can be asked.
 template <class Operation>
 void close_later(Core& core, Peer& peer, Operation& operation, typename Operation::State state,
@@ -50,7 +77,7 @@ void close_later(Core& core, Peer& peer, Operation& operation, typename Operatio
   core.closing_until = base::after_ms(core.system, revocation_ms_max);
   const bool asks = state == Operation::State::revoking;
   if (!peer.failed && (!asks || send_revoke(core, peer, revoked))) return;
-  peer.connection.tear_down();
+  tear_down(core, peer);
   finish(core, operation);
 }
 
@@ -176,43 +203,10 @@ void take_late_answer(Core& core, const Peer& peer, bool is_target, std::uint32_
   });
 }
 
-namespace {
-
-std::span<const std::byte> memory_of(const ReceiveOperation& receive) {
-  return {receive.data, receive.message_bytes};
-}
-std::span<const std::byte> memory_of(const SendOperation& send) { return {send.data, send.bytes}; }
-
-// Nothing of the peer's lands any more, whatever was open to it.
-void tear_down(Core& core, Peer& peer) noexcept {
-  peer.connection.tear_down();
-  std::erase_if(core.closed, [&](const ClosedMemory& each) { return each.rank == peer.rank; });
-}
-
-// False: the connection has to be torn down.
-template <class Operation>
-bool close_to_device(Core& core, Peer& peer, Operation& operation) noexcept {
-  if (peer.failed || operation.state != Operation::State::revoking || !operation.opened)
-    return false;
-  try {
-    core.closed.push_back({.rank = peer.rank,
-                           .is_target = std::is_same_v<Operation, ReceiveOperation>,
-                           .number = operation.number,
-                           .memory = memory_of(operation)});
-  } catch (const std::bad_alloc&) {
-    return false;
-  }
-  return close_memory(peer, operation.opened);
-}
-
-}  // namespace
-
 void end_closing(Core& core, std::optional<int> rank,
                  std::optional<std::uint64_t> communicator) noexcept {
-  const auto is_failed = [&](const ClosedMemory& each) { return core.peer(each.rank).failed; };
-  for (auto lost = core.closed.begin();
-       (lost = std::ranges::find_if(core.closed, is_failed)) != core.closed.end();)
-    tear_down(core, core.peer(lost->rank));
+  // What its device repeats would land yet.
+  if (rank && !core.closed.empty() && core.peer(*rank).failed) tear_down(core, core.peer(*rank));
   if (core.closing == 0) return;
   const auto end = [&](auto& operation, int its_rank) {
     const bool concerned = rank.value_or(its_rank) == its_rank &&
