@@ -129,12 +129,15 @@ class Linking {
 
   int size() const { return static_cast<int>(parts_.identities.size()); }
   const std::string& host(int rank) const { return parts_.identities[at(rank)].host; }
-  // A slot and staging, and where there are two rails a mirror of the slot at the peer: the same
-  // on every rank.
+  // A slot, staging and what the peer's first write may fill, and where there are two rails a
+  // mirror of the slot at the peer: the same on every rank.
   std::size_t per_peer_bytes() const {
     return mirror_offset() + (has_second_rail() ? layout_.slot_bytes() : 0);
   }
-  std::size_t mirror_offset() const { return layout_.slot_bytes() + layout_.staging_bytes(); }
+  // An odd number of pages where rings are not the shortest, for the reason that slot_bytes has.
+  std::size_t mirror_offset() const {
+    return layout_.slot_bytes() + layout_.staging_bytes() + 2 * probed_bytes;
+  }
 
   void lay_out_rings() {
     const auto ring_bytes = static_cast<std::size_t>(
@@ -351,8 +354,7 @@ class Linking {
     const Deadline end = bootstrap::leaving_time_to_agree(*parts_.system, deadline_);
     for (const Rail& rail : rails_) {
       for (const int peer : rail.choice.peers)
-        probe_staging(connection_to(peer, rail), result_.links[at(peer)].places,
-                      &rail == &second());
+        probe_path(connection_to(peer, rail), result_.links[at(peer)].places, &rail == &second());
     }
     for (const Rail& rail : rails_) {
       for (const int peer : rail.choice.peers) await_probe(peer, rail, end);

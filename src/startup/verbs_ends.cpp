@@ -7,20 +7,16 @@
 #include "base/errors.hpp"
 
 namespace qpmesh::startup {
-namespace {
 
 using transport::verbs::VerbsConnection;
 using transport::verbs::VerbsTransport;
 
-constexpr std::size_t packet_bytes_max = 4096;  // the largest path MTU
-
-}  // namespace
-
-void probe_staging(VerbsConnection& connection, const messaging::PeerPlaces& places,
-                   bool second_rail) noexcept {
-  transport::RemoteAddress into = places.remote_slot + places.layout.slot_bytes();
+void probe_path(VerbsConnection& connection, const messaging::PeerPlaces& places,
+                bool second_rail) noexcept {
+  transport::RemoteAddress into =
+      places.remote_slot + places.layout.slot_bytes() + places.layout.staging_bytes();
   if (second_rail) into.region = into.second_region;
-  connection.probe(places.staging.first(std::min(packet_bytes_max, places.staging.size())), into);
+  connection.probe(places.staging.first(std::min(probed_bytes, places.staging.size())), into);
 }
 
 VerbsEnds::VerbsEnds(VerbsTransport& first, VerbsTransport* second, Places places)
@@ -55,7 +51,7 @@ void VerbsEnds::open(int peer) noexcept {
 
 void VerbsEnds::open(VerbsConnection& connection, int peer, bool second_rail) noexcept {
   connection.open();
-  probe_staging(connection, *places_[static_cast<std::size_t>(peer)], second_rail);
+  probe_path(connection, *places_[static_cast<std::size_t>(peer)], second_rail);
 }
 
 void VerbsEnds::fail(int peer, const ErrorDetail& why) noexcept {

@@ -11,10 +11,14 @@
 
 namespace qpmesh::startup {
 
-// The first writes to a peer (VerbsConnection::probe), into its staging, which nobody uses before
-// the first message.
-void probe_staging(transport::verbs::VerbsConnection& connection,
-                   const messaging::PeerPlaces& places, bool second_rail) noexcept;
+// What a peer writes first lies behind its slot and our staging for it, and nobody reads it.
+// Nothing else may lie there: of a link that is made at its first use our end may send, out of that
+// staging, before the peer's first write comes.
+inline constexpr std::size_t probed_bytes = 4096;  // the largest path MTU
+
+// The first writes to a peer (VerbsConnection::probe).
+void probe_path(transport::verbs::VerbsConnection& connection, const messaging::PeerPlaces& places,
+                bool second_rail) noexcept;
 
 // One or two queue pairs for each peer. A second one that cannot be connected is done without: its
 // connection fails, and the railed one that holds it carries on with the first. A first one that
