@@ -108,7 +108,8 @@ inline bool awaits_revoke(const Peer& peer) noexcept {
 }
 void handle_revoke(Core& core, Peer& peer, const RendezvousBody& body);
 void handle_revoked(Core& core, Peer& peer, const RendezvousBody& body);
-// To an operation that is gone: nothing of the peer's comes for its memory any more.
+// To an operation that is gone, or does not wait for it: nothing of the peer's comes for the memory
+// of the one that had the number.
 void take_late_answer(Core& core, const Peer& peer, bool is_target, std::uint32_t number) noexcept;
 // Nothing is under way of it any more: ends it, and tells a peer that waits for that.
 void finish_written(Core& core, Peer& peer, SendOperation& send,

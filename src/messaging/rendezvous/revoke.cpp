@@ -206,7 +206,9 @@ void take_late_answer(Core& core, const Peer& peer, bool is_target, std::uint32_
 void end_closing(Core& core, std::optional<int> rank,
                  std::optional<std::uint64_t> communicator) noexcept {
   // What its device repeats would land yet.
-  if (rank && !core.closed.empty() && core.peer(*rank).failed) tear_down(core, core.peer(*rank));
+  if (rank && core.peer(*rank).failed &&
+      std::ranges::count(core.closed, *rank, &ClosedMemory::rank) > 0)
+    tear_down(core, core.peer(*rank));
   if (core.closing == 0) return;
   const auto end = [&](auto& operation, int its_rank) {
     const bool concerned = rank.value_or(its_rank) == its_rank &&
