@@ -163,6 +163,17 @@ struct SlicedByNode {
   bool shares_differ;        // which a call of blocks by port has
 };
 
+// The ranks of this node tell each other the slices of their shares.
+Task put_together(Group group, const Arguments& arguments, Ports& ports,
+                  const SlicedByNode& sliced) {
+  Arguments part = arguments;
+  part.in = arguments.out + sliced.begin_bytes;
+  part.element_count = sliced.share_length;
+  part.out_blocks = sliced.shares.blocks();
+  co_await ports.levels.after(group, Collective::allgather, arguments.bytes(), part);
+  ports.after.leave();
+}
+
 // A slice goes to each node, and all nodes tell each other theirs.
 Task broadcast_sliced(Group group, const Arguments& arguments) {
   Ports ports{group};
@@ -195,12 +206,7 @@ Task broadcast_sliced(Group group, const Arguments& arguments) {
   }
   const auto here = [&](int /*node*/) { return slice_of(levels.node()); };
   co_await exchange(group, ports, here, slice_of);
-  part.in = arguments.out + sliced.begin_bytes;
-  part.element_count = sliced.share_length;
-  part.out = arguments.out;
-  part.out_blocks = sliced.shares.blocks();
-  co_await levels.after(group, Collective::allgather, arguments.bytes(), part);
-  ports.after.leave();
+  co_await put_together(group, arguments, ports, sliced);
 }
 
 Cost broadcast_sliced_cost(const CallShape& shape, const CostModel& model) {
@@ -311,12 +317,7 @@ Task allreduce_sliced(Group group, const Arguments& arguments) {
   const auto result_of = [&](int node) { return sliced.slices.of(arguments.out, node); };
   co_await exchange(group, ports, result, result_of);
   if (ports.has_own_node()) group.copy(result_of(levels.node()).data(), slice.data(), slice.size());
-  part.in = arguments.out + sliced.begin_bytes;
-  part.element_count = sliced.share_length;
-  part.out = arguments.out;
-  part.out_blocks = sliced.shares.blocks();
-  co_await levels.after(group, Collective::allgather, arguments.bytes(), part);
-  ports.after.leave();
+  co_await put_together(group, arguments, ports, sliced);
 }
 
 Cost allreduce_sliced_cost(const CallShape& shape, const CostModel& model) {
