@@ -82,8 +82,8 @@ const Algorithm& cheapest(const TopologyParams& topology, const CallShape& shape
   const CostModel model = topology.model(shape);
   // Equal costs differ by what rounding leaves: the first row wins. Between nodes, where no
   // constant is better than a hundredth, times are equal that are so close, and fewer messages win:
-  // at each of them the network waits for a rank. Of equally many, in a reduction, those that are
-  // clearly shorter, because ranks share in them: what one combines another one's bytes pass by.
+  // at each of them the network waits for a rank. Of equally many, in a reduction, those win that
+  // are clearly shorter, because ranks share in them: one combines while the bytes of another come.
   constexpr double rounding = 1 + 1e-9;
   constexpr double clearly = 1.1;
   const double about = shape.one_node ? rounding : 1.01;

@@ -132,10 +132,8 @@ class Linking {
   // A slot, staging and what the peer's first write may fill, and where there are two rails a
   // mirror of the slot at the peer: the same on every rank.
   std::size_t per_peer_bytes() const {
-    constexpr std::size_t page_bytes = 4096;
-    const std::size_t bytes = mirror_offset() + (has_second_rail() ? layout_.slot_bytes() : 0);
-    // An odd number of pages, for the reason that slot_bytes has.
-    return bytes / page_bytes % 2 == 0 ? bytes + page_bytes : bytes;
+    return messaging::in_odd_pages(mirror_offset() +
+                                   (has_second_rail() ? layout_.slot_bytes() : 0));
   }
   std::size_t mirror_offset() const {
     return layout_.slot_bytes() + layout_.staging_bytes() + probed_bytes;

@@ -302,6 +302,25 @@ constexpr std::size_t taken_back_bytes = 50'000;
 constexpr std::byte reused{0xa5};
 constexpr std::int64_t standstill_ns = 2'000'000 * messaging::revocation_ms_max;
 
+// The transfer has ended, well or not. The memory is used for something else.
+void reuse(Request& request, int rank, std::span<std::byte> data,
+           const std::vector<std::byte>& large) {
+  bool arrived = rank == 1;
+  try {
+    request.wait();
+  } catch (const Error&) {
+    arrived = false;
+  }
+  if (arrived && !std::equal(data.begin(), data.end(), large.begin()))
+    throw std::runtime_error("the source was read after it had gone back");
+  std::fill(data.begin(), data.end(), reused);
+}
+
+void require_untouched(std::span<const std::byte> data) {
+  if (std::any_of(data.begin(), data.end(), [](std::byte value) { return value != reused; }))
+    throw std::runtime_error("the target was written after it had gone back");
+}
+
 // Lets the transfer run for a while, then fails the communicator; what the owner does with its
 // memory afterwards must neither change by itself nor show at the peer.
 Script transfers(SimulatedJob* job, int rank, std::int64_t fail_after_ns,
@@ -318,18 +337,9 @@ Script transfers(SimulatedJob* job, int rank, std::int64_t fail_after_ns,
         ->fail({.code = ErrorCode::aborted, .peer = rank, .cause = "enough"}, true);
   }
   co_await until(request);
-  bool arrived = rank == 1;
-  try {
-    request.wait();
-  } catch (const Error&) {
-    arrived = false;
-  }
-  if (arrived && !std::equal(data.begin(), data.end(), large->begin()))
-    throw std::runtime_error("the source was read after it had gone back");
-  std::fill(data.begin(), data.end(), reused);
+  reuse(request, rank, data, *large);
   co_await job->until_after(rank, 1'000'000);
-  if (std::any_of(data.begin(), data.end(), [](std::byte value) { return value != reused; }))
-    throw std::runtime_error("the target was written after it had gone back");
+  require_untouched(data);
 }
 
 // The same in private memory and beside a communicator that lives on. The peer of the owner stands
@@ -347,18 +357,9 @@ Script transfers_beside(SimulatedJob* job, Communicator* failing, int rank, int 
                                   true);
   }
   co_await until(request);
-  bool arrived = rank == 1;
-  try {
-    request.wait();
-  } catch (const Error&) {
-    arrived = false;
-  }
-  if (arrived && data != *large)
-    throw std::runtime_error("the source was read after it had gone back");
-  std::fill(data.begin(), data.end(), reused);
+  reuse(request, rank, data, *large);
   co_await job->until_after(rank, 3 * standstill_ns);
-  if (std::any_of(data.begin(), data.end(), [](std::byte value) { return value != reused; }))
-    throw std::runtime_error("the target was written after it had gone back");
+  require_untouched(data);
   Request more =
       rank == 0 ? job->world(0).send_async(*large, 1, 1) : job->world(1).receive_async(data, 0, 1);
   co_await until(more);

@@ -7,9 +7,10 @@
 // Nodes are combined in their order, those of a share first: every rank has the same bits, and rank
 // order is kept where the ranks of each node follow one another. Reductions, allgather, alltoall
 // and all in slices need nodes with equally many ranks, and as many nodes: a rank without a share
-// would have nothing to combine, or to give. multiport_sliced: a vector is cut, and a slice goes to
-// each node, or is combined there, before all nodes, or the root's, get it: two rounds, and each
-// byte crosses a link twice.
+// would have nothing to combine, or to give.
+//
+// multiport_sliced: a vector is cut, and a slice goes to each node, or is combined there, before
+// all nodes, or the root's, get it: two rounds, and each byte crosses a link twice.
 //
 // Sources: J. Bruck and others, "Efficient algorithms for all-to-all communications in multiport
 // message-passing systems", 1997; J. L. Träff, "k-ported vs. k-lane broadcast, scatter, and

@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "base/bytes.hpp"
 #include "messaging/rendezvous/rendezvous.hpp"
 
 namespace qpmesh::messaging {

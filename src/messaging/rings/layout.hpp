@@ -14,6 +14,13 @@ namespace qpmesh::messaging {
 // Of a stream: worth its record, and short enough that both ends copy at once.
 inline constexpr std::size_t segment_bytes_limit = std::size_t{16} << 10;
 
+// Of what lies behind another for each peer. An odd number of pages: what is polled of different
+// peers does not fall on the same cache sets.
+constexpr std::size_t in_odd_pages(std::size_t bytes) noexcept {
+  constexpr std::size_t page_bytes = 4096;
+  return (base::round_up(bytes, page_bytes) / page_bytes | 1) * page_bytes;
+}
+
 // A slot holds what one peer writes to us: its records, its payloads, and the
 // credits it returns for what we sent to it.
 struct RingLayout {
@@ -50,10 +57,7 @@ struct RingLayout {
   }
 
   std::size_t slot_bytes() const noexcept {
-    // An odd number of pages: slots of different peers do not fall on the same cache sets.
-    const std::size_t pages =
-        base::round_up(payload_offset + payload_ring_units * unit_bytes, 4096) / 4096;
-    return (pages | 1) * 4096;
+    return in_odd_pages(payload_offset + payload_ring_units * unit_bytes);
   }
   std::size_t slab_bytes(int rank_count) const noexcept {
     return slot_bytes() * static_cast<std::size_t>(rank_count);
