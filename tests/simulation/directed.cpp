@@ -404,6 +404,7 @@ std::string memory_closed_to_a_rank_that_stands_still(NetworkConfig network) {
     const std::int64_t freeze_after_ns = 500 * i;
     SimulatedJob job{network};
     std::vector<Communicator> failing;
+    failing.reserve(2);
     for (int rank = 0; rank < 2; ++rank) failing.push_back(job.communicator(rank, 7, {0, 1}));
     for (int rank = 0; rank < 2; ++rank) {
       job.start(rank, transfers_beside(&job, &failing[static_cast<std::size_t>(rank)], rank, owner,

@@ -237,6 +237,7 @@ constexpr std::int64_t standstill_ns = 200'000'000;
 Script sends_large(SimulatedJob* job, Communicator* by, int rank, int messages) {
   const std::vector<std::byte> data(closed_bytes, std::byte{7});
   std::vector<Request> requests;
+  requests.reserve(static_cast<std::size_t>(messages));
   for (int i = 0; i < messages; ++i) requests.push_back(by->send_async(data, 1, i));
   const EndsOperations ends{*job, rank};
   co_await until_all(requests);
@@ -267,6 +268,7 @@ TEST(revocations, open_memory_anew_only_when_the_peer_has_answered_that_it_was_c
   SimulatedJob job{simulator::immediate_network(3, 1)};
   std::array<std::uint64_t, 2> written{};
   std::vector<Communicator> failing;
+  failing.reserve(2);
   for (int rank = 0; rank < 2; ++rank) failing.push_back(job.communicator(rank, 7, {0, 1}));
   job.start(0, sends_large(&job, &failing[0], 0, 1));
   job.start(1, receives_into_closed_memory(&job, &failing[1], &written));
