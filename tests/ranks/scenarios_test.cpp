@@ -185,7 +185,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"blocks_of_unequal_lengths_from_all_memories", {2, 3, 5}},
         Case{"cma_that_one_rank_is_forbidden", {2, 3}},
         Case{"a_root_sleeps_no_longer_than_its_readers", {2}},
-        Case{"who_only_gives_runs_ahead", {2, 4}},
+        Case{"who_only_gives_runs_ahead", {2, 4}}, Case{"who_wants_no_sum_runs_ahead", {2, 4}},
         Case{"calls_that_move_nothing_wait_for_nobody", {2, 4}},
         Case{"empty_blocks_are_waited_for_by_nobody", {2, 4}},
         Case{"more_empty_blocks_than_slots_behind_a_call_under_way", {2, 3}},

@@ -110,12 +110,18 @@ struct Reduction : Shot {
     return collective == Collective::reduce_scatter ? arguments.in_blocks.bytes()
                                                     : arguments.bytes();
   }
+  // Of a rank whose block is empty.
+  static bool wants_nothing(const Arguments& arguments) {
+    return collective == Collective::reduce_scatter && arguments.bytes() == 0;
+  }
   static Part part(const Group& group, const Arguments& arguments) {
     const std::span given{arguments.in, in_bytes(arguments)};
-    return collective == Collective::reduce ? to_root(group, arguments, given)
-                                            : gives_all(group, given);
+    if (collective == Collective::reduce) return to_root(group, arguments, given);
+    if (wants_nothing(arguments)) return {.gives = true, .given = given};
+    return gives_all(group, given);
   }
   static void take(const NodeOperation& node, const Group& group, const Arguments& arguments) {
+    if (wants_nothing(arguments)) return;
     if (collective == Collective::reduce && group.rank() != arguments.root) return;
     const std::size_t begin = collective == Collective::reduce_scatter
                                   ? arguments.in_blocks.first_bytes(group.rank())

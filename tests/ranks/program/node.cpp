@@ -183,6 +183,25 @@ void who_only_gives_runs_ahead(Communicator& world, Arguments) {
   }
 }
 
+// Rank 0 gives its operands, and its block of the sums is empty.
+void who_wants_no_sum_runs_ahead(Communicator& world, Arguments) {
+  const bool wants = world.rank() != 0;
+  const int last = world.size() - 1;
+  const auto ranks = static_cast<std::size_t>(world.size());
+  for (const std::size_t count : {1U, 64U, 100U, 2048U / 4}) {
+    std::vector<std::size_t> counts(ranks, count);
+    counts.front() = 0;
+    std::vector<int> block(wants ? count : 0);
+    run_ahead(world, [&] {
+      for (int i = 0; i < 4; ++i) {
+        const std::vector<int> operands((ranks - 1) * count, world.rank() + i);
+        world.reduce_scatter(blocks(operands, counts), block, sum, {.algorithm = "one_shot"});
+        if (wants) check_equal(block.back(), world.size() * (last + 2 * i) / 2);
+      }
+    });
+  }
+}
+
 void calls_that_move_nothing_wait_for_nobody(Communicator& world, Arguments) {
   run_ahead(world, [&] {
     std::vector<int> none;
@@ -534,6 +553,7 @@ std::vector<Scenario> node_scenarios() {
       in_world("a_root_sleeps_no_longer_than_its_readers",
                a_root_sleeps_no_longer_than_its_readers),
       in_world("who_only_gives_runs_ahead", who_only_gives_runs_ahead),
+      in_world("who_wants_no_sum_runs_ahead", who_wants_no_sum_runs_ahead),
       in_world("calls_that_move_nothing_wait_for_nobody", calls_that_move_nothing_wait_for_nobody),
       in_world("empty_blocks_are_waited_for_by_nobody", empty_blocks_are_waited_for_by_nobody),
       in_world("more_empty_blocks_than_slots_behind_a_call_under_way",
