@@ -195,6 +195,7 @@ bool poll_peer(Core& core, Peer& peer) {
       worked = true;
       handle(core, peer, message);
       if (peer.failed) return true;
+      peer.in.release(message);
       // Each may be a long copy, and the peer had nothing to copy until then.
       if (message.payload != nullptr && !peer.idle_out()) advance(core, peer);
       if (peer.failed) return true;

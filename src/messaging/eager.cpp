@@ -66,7 +66,7 @@ void unpin(Core& core, Unexpected& message) noexcept {
   kept.kind = header.kind;
   kept.flags = header.flags;
   if (header.kind == RecordKind::eager_inline) {
-    std::memcpy(kept.inline_payload, message.record.body(), envelope.bytes);
+    std::memcpy(kept.inline_payload, message.inline_payload, envelope.bytes);
   } else if (message.payload != nullptr && envelope.bytes <= inline_bytes_max) {
     std::memcpy(kept.inline_payload, message.payload, envelope.bytes);
     kept.kind = RecordKind::eager_inline;  // so short a payload need not pin the ring
@@ -201,7 +201,7 @@ void handle_message(Core& core, Peer& peer, const TakenMessage& message) {
     return accept_offer(core, peer, *receive, message.record.offer(), header.flags);
   }
   deliver(core, *receive, envelope,
-          header.kind == RecordKind::eager_inline ? message.record.body() : message.payload);
+          header.kind == RecordKind::eager_inline ? message.inline_payload : message.payload);
 }
 
 void take_unexpected(Core& core, ReceiveOperation& receive, Unexpected& message) {

@@ -77,20 +77,25 @@ struct End {
       wait_for_news();
     }
   }
-  // The next message that is no pad. Its payload stays.
+  // The next message that is no pad. Its payload stays, an inline one until its release.
   void take(TakenMessage& message, std::uint32_t number) {
-    do {
+    for (;;) {
       In::Take taken = In::Take::nothing;
       while ((taken = in.take(message, [](auto&&...) {})) == In::Take::nothing) wait_for_news();
       require(taken == In::Take::taken, "a record is corrupt");
-    } while (message.record.header().kind == RecordKind::pad);
+      if (message.record.header().kind != RecordKind::pad) break;
+      in.release(message);
+    }
     require(message.record.header().key == number, "a record of another message");
   }
   void take_record(std::uint32_t number, std::size_t body_bytes) {
     TakenMessage message;
     take(message, number);
+    std::array<std::byte, inline_bytes_max> copy;
+    ExploredAtomics::copy(copy.data(), message.inline_payload, body_bytes);
     for (std::size_t i = 0; i < body_bytes; ++i)
-      require(message.record.body()[i] == mark(number), "a record's body");
+      require(copy[i] == mark(number), "a record's body");
+    in.release(message);
   }
   void read_payload(const TakenMessage& message, std::uint32_t number, std::size_t bytes) {
     std::array<std::byte, 256> copy;
@@ -176,6 +181,7 @@ struct Payloads : Pair<4> {
     TakenMessage message;
     end(1).take(message, number);
     end(1).read_payload(message, number, length);
+    end(1).in.release(message);
     end(1).in.free_until(message.place.end);
     end(1).out.return_credits(end(1).in.consumed());
   }
@@ -199,13 +205,17 @@ struct Mixed : Pair<2> {
   bool read() {
     TakenMessage message;
     const bool taken = end(0).in.take(message, [](auto&&...) {}) == In::Take::taken;
-    if (taken) end(0).out.take_credits(message.record.header());
+    if (taken) {
+      end(0).out.take_credits(message.record.header());
+      end(0).in.release(message);
+    }
     return taken;
   }
   void consume(std::uint32_t number) {
     TakenMessage message;
     end(1).take(message, number);
     end(1).read_payload(message, number, unit_bytes);
+    end(1).in.release(message);
     end(1).in.free_until(message.place.end);
     if (number % 2 == 1) {
       end(1).out.return_credits(end(1).in.consumed());

@@ -319,7 +319,9 @@ struct RingPair {
     Record record = record_of(RecordKind::segment, sizeof(SegmentBody), 0, bytes);
     return out.send(record, payload, Out::Priority::data, {});
   }
+  // The message before is read.
   Take take() {
+    in.release(message);
     return in.take(message, [](const Immediate&) {});
   }
   // Taken, of this key, with its bytes unharmed.
@@ -331,9 +333,10 @@ struct RingPair {
     ASSERT_EQ(message.record.header().key, key);
     ASSERT_EQ(message.record.header().total_bytes, bytes);
     const bool is_inline = message.record.header().kind == RecordKind::eager_inline;
-    const std::byte* const at = is_inline ? message.record.body() : message.payload;
+    const std::byte* const at = is_inline ? message.inline_payload : message.payload;
     for (std::size_t i = 0; i < bytes; ++i)
       ASSERT_EQ(at[i], static_cast<std::byte>(key + i)) << "byte " << i;
+    in.release(message);
     in.free_until(in.next_unit());
   }
   void return_credits() {
@@ -723,8 +726,10 @@ TEST_P(Rings, take_the_newest_of_the_credits_in_records_and_cell_whichever_is_re
   TakenMessage back;
   const auto read_records = [&] {
     const auto take_credits = [&](const Immediate& immediate) { pair.out.take_credits(immediate); };
-    while (reverse_in.take(back, take_credits) == Take::taken)
+    while (reverse_in.take(back, take_credits) == Take::taken) {
       pair.out.take_credits(back.record.header());
+      reverse_in.release(back);
+    }
   };
   for (int i = 0; i < 20'000; ++i) {
     const std::size_t bytes = random() % 2 == 0 ? 8 : 64 * (1 + random() % 8);
@@ -940,6 +945,7 @@ TEST(random_bytes, are_taken_or_named_corrupt_and_never_read_out_of_bounds) {
       case Take::taken: {
         ++taken;
         ++message_number;
+        pair->in.release(pair->message);
         const TakenMessage& message = pair->message;
         ASSERT_GE(message.record.length(), record_length_min);
         ASSERT_LE(message.record.length(), record_length_max);

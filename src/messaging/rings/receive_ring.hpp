@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "messaging/mutant.hpp"
 #include "messaging/rings/credits.hpp"
@@ -16,8 +17,11 @@
 namespace qpmesh::messaging {
 
 struct TakenMessage {
-  Record record;
-  const std::byte* payload = nullptr;  // in the payload ring, or nullptr
+  Record record;  // of an inline message where the flag is stored last: of its body what its first
+                  // line holds
+  const std::byte* inline_payload = nullptr;  // of an inline message, until release()
+  const std::byte* payload = nullptr;         // in the payload ring, or nullptr
+  std::uint32_t lines = 0;                    // of the ring of records, that it holds until then
   PayloadCursor::Place
       place{};  // of record and payload there; freed by the caller through free_until
 };
@@ -42,8 +46,9 @@ class ReceiveRing {
 
   enum class Take : std::uint8_t { nothing, taken, corrupt };
 
-  // The next message in the order sent. Its lines are free afterwards; its payload stays until
-  // free_until. on_credit(immediate) is called for immediates that tell credits.
+  // The next message in the order sent. Its lines stay until release, behind which the next one is
+  // taken; its payload until free_until. on_credit(immediate) is called for immediates that tell
+  // credits.
   template <class OnCredit>
   Take take(TakenMessage& out, OnCredit&& on_credit) {
     const std::uint32_t expected = sequence_word(next_message_);
@@ -57,6 +62,20 @@ class ReceiveRing {
       }
     }
     return uses_immediates() ? take_arrived(out, expected, on_credit) : Take::nothing;
+  }
+
+  // The message is read. Its lines are cleared before their credit can return, so that old payload
+  // never looks like a record. Where the flag is stored last, it alone decides: an old one stays,
+  // which nothing expects any more, and only lines that began with payload are cleared. A line that
+  // we store to has to be fetched from us by the sender's next store (an eighth of a small
+  // message).
+  void release(TakenMessage& message) noexcept {
+    const std::uint32_t lines = std::exchange(message.lines, 0);
+    if (mutant != Mutant::line_clearing) {
+      if (!capabilities_.ordered_flag) Atomics::clear_unproven(head_line(), lines * line_bytes);
+      else if (lines > 1) Atomics::clear(head_line() + line_bytes, (lines - 1) * line_bytes);
+    }
+    consumed_lines_ += lines;
   }
 
   // Cheap: may take have something? A look at one word where records are polled.
@@ -134,8 +153,13 @@ class ReceiveRing {
                         record.header().checksum == record_checksum(record, seed_);
     return proven ? Take::taken : partial();
   }
+  // A copy of a few words just now, read in other words, waits until all earlier stores have left
+  // the core. An inline payload goes to its receiver out of the ring.
+  bool reads_in_place(const RecordHeader& header) const noexcept {
+    return capabilities_.ordered_flag && header.kind == RecordKind::eager_inline;
+  }
   void copy_further_lines(Record& record, const std::byte* line) {
-    if (record.length() > line_bytes)
+    if (record.length() > line_bytes && !reads_in_place(record.header()))
       Atomics::copy(record.bytes + line_bytes, line + line_bytes, record.length() - line_bytes);
   }
   Take partial() noexcept {
@@ -188,24 +212,16 @@ class ReceiveRing {
     return accept_payload(out, lines, unit_index);
   }
 
-  // A record in the record ring: clear its lines before their credit can return, so that old
-  // payload never looks like a record. Where the flag is stored last, it alone decides: an old one
-  // stays, which nothing expects any more, and only lines that began with payload are cleared. A
-  // line that we store to has to be fetched from us by the sender's next store (an eighth of a
-  // small message).
+  // A record in the record ring.
   Take accept_lines(TakenMessage& out) {
     const RecordKind kind = out.record.header().kind;
-    const std::uint32_t lines = kind == RecordKind::pad ? record_ring_lines - head_index()
-                                                        : record_lines(out.record.length());
-    if (mutant != Mutant::line_clearing) {
-      if (!capabilities_.ordered_flag) Atomics::clear_unproven(head_line(), lines * line_bytes);
-      else if (lines > 1) Atomics::clear(head_line() + line_bytes, (lines - 1) * line_bytes);
-    }
-    consumed_lines_ += lines;
-    if (kind == RecordKind::eager_payload || kind == RecordKind::segment) {
+    out.lines = kind == RecordKind::pad ? record_ring_lines - head_index()
+                                        : record_lines(out.record.length());
+    if (kind == RecordKind::eager_payload || kind == RecordKind::segment)
       return accept_payload(out, 0, out.record.place());
-    }
     ++next_message_;
+    out.inline_payload =
+        reads_in_place(out.record.header()) ? head_line() + record_body_offset : out.record.body();
     out.payload = nullptr;
     return Take::taken;
   }
