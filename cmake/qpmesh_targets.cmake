@@ -95,12 +95,18 @@ function(qpmesh_use_highway)
   set_source_files_properties(${ARGV} PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "${HWY_CFLAGS}")
 endfunction()
 
+# What was stored value by value is loaded value by value. Two that lie side by side, loaded as one just behind, wait until both
+# stores, and all before them, have left the core: with those of a message to another core among them that is half of a small
+# call. So the compiler puts no two loads together; what is fast by vectors has loops, or intrinsics.
+set(qpmesh_loads_apart -fno-tree-slp-vectorize)
+
 # qpmesh_floor(NAME source… [LINKS target…]): one floor of the house as an object library. A floor sees the headers of
 # the whole tree; tests/unit/floors_test reads the includes and fails when one goes up.
 function(qpmesh_floor name)
   cmake_parse_arguments(PARSE_ARGV 1 floor "" "" "LINKS")
   add_library(qpmesh_${name} OBJECT ${floor_UNPARSED_ARGUMENTS})
   target_link_libraries(qpmesh_${name} PUBLIC qpmesh_compile ${floor_LINKS})
+  target_compile_options(qpmesh_${name} PRIVATE ${qpmesh_loads_apart})
   target_precompile_headers(qpmesh_${name} REUSE_FROM qpmesh_headers)
   set_property(GLOBAL APPEND PROPERTY QPMESH_FLOORS qpmesh_${name})
 endfunction()
