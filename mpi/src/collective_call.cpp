@@ -38,11 +38,12 @@ qpmesh_call& Call::user_options(Reduction& reduction) {
 }
 
 void exchange_blocks(Call& call, const qpmesh_blocks& in, const qpmesh_blocks& out) {
-  call.run([=](qpmesh_communicator* mesh, qpmesh_request** request) {
-    return request == nullptr
-               ? qpmesh_alltoallv(mesh, &in, &out, QPMESH_BYTE, nullptr)
-               : qpmesh_alltoallv_async(mesh, &in, &out, QPMESH_BYTE, nullptr, request);
-  });
+  call.run(
+      [in = copied(in), out = copied(out)](qpmesh_communicator* mesh, qpmesh_request** request) {
+        return request == nullptr
+                   ? qpmesh_alltoallv(mesh, &in, &out, QPMESH_BYTE, nullptr)
+                   : qpmesh_alltoallv_async(mesh, &in, &out, QPMESH_BYTE, nullptr, request);
+      });
 }
 
 }  // namespace qpmesh::mpi

@@ -224,6 +224,12 @@ int begun(const char* function, MPI_Comm comm, MPI_Request* request, bool persis
   });
 }
 
+// A copy, pointer by pointer, of what was written just now: in wider words it waits until that has
+// left the core.
+inline qpmesh_blocks copied(const qpmesh_blocks& blocks) noexcept {
+  const volatile qpmesh_blocks& from = blocks;
+  return {from.data, from.counts, from.displacements, from.ranges};
+}
 // Blocks for each rank, which the call reads: in (sent) and out (received). Of alltoallv, and of
 // neighbourhoods, which are one.
 void exchange_blocks(Call& call, const qpmesh_blocks& in, const qpmesh_blocks& out);

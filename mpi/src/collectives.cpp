@@ -79,7 +79,7 @@ std::optional<qpmesh_blocks> plain_blocks(Call& call, const Vector& vector, Use 
 
 qpmesh_blocks vector_blocks(Call& call, const Vector& vector, Use use) {
   const std::optional<qpmesh_blocks> plain = plain_blocks(call, vector, use);
-  return plain ? *plain : blocks(call, vector, use);
+  return plain ? copied(*plain) : blocks(call, vector, use);
 }
 
 std::byte* block_of(const qpmesh_blocks& blocks, int rank) {
@@ -158,7 +158,7 @@ void allgatherv(Call& call, const void* send, MPI_Count send_count, MPI_Datatype
     in = call.source(sent);
     bytes = unsigned_of(sent.bytes());
   }
-  call.run([=](qpmesh_communicator* mesh, qpmesh_request** request) {
+  call.run([=, out = copied(out)](qpmesh_communicator* mesh, qpmesh_request** request) {
     return request == nullptr
                ? qpmesh_allgatherv(mesh, in, bytes, &out, QPMESH_BYTE, nullptr)
                : qpmesh_allgatherv_async(mesh, in, bytes, &out, QPMESH_BYTE, nullptr, request);
@@ -211,7 +211,7 @@ void gatherv(Call& call, const void* send, MPI_Count send_count, MPI_Datatype se
     in = call.source(sent);
     bytes = unsigned_of(sent.bytes());
   }
-  call.run([=](qpmesh_communicator* mesh, qpmesh_request** request) {
+  call.run([=, out = copied(out)](qpmesh_communicator* mesh, qpmesh_request** request) {
     const qpmesh_blocks* const all = has_all ? &out : nullptr;
     return request == nullptr
                ? qpmesh_gatherv(mesh, in, bytes, all, QPMESH_BYTE, root, nullptr)
@@ -262,7 +262,7 @@ void scatterv(Call& call, const Vector& sent, void* receive, MPI_Count receive_c
     out = call.target(received);
     bytes = unsigned_of(received.bytes());
   }
-  call.run([=](qpmesh_communicator* mesh, qpmesh_request** request) {
+  call.run([=, in = copied(in)](qpmesh_communicator* mesh, qpmesh_request** request) {
     const qpmesh_blocks* const all = has_all ? &in : nullptr;
     return request == nullptr
                ? qpmesh_scatterv(mesh, all, out, bytes, QPMESH_BYTE, root, nullptr)

@@ -155,7 +155,7 @@ Status finish_late(PendingOperation& request, Others others) {
 }
 
 Status finish_waiting(PendingOperation& request, Others others) {
-  if (settle_if_well(request)) return request.status;
+  if (Status status; settle_if_well(request, status)) return status;
   const auto is_done = [&] { return request.done(); };
   return is_done() || wait_until(request, is_done, others) ? settle(request)
                                                            : finish_late(request, others);

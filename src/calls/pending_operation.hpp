@@ -112,9 +112,10 @@ inline Status received(PendingOperation& waiting) noexcept {
           .tag = static_cast<int>(receive.message_key),
           .bytes = receive.message_bytes};
 }
-// The usual end, without a call: done, and well. False: wait for it, or settle() says what went
-// wrong.
-inline bool settle_if_well(PendingOperation& waiting) noexcept {
+// The usual end, without a call: done, and well; status is what was received. False: wait for it,
+// or settle() says what went wrong.
+inline bool settle_if_well(PendingOperation& waiting, Status& status) noexcept {
+  status = waiting.status;
   if (waiting.settled) return true;
   if (waiting.has_task && !waiting.task_ended_well()) return false;
   if (waiting.has_send && (!waiting.send.done || waiting.send.failure != nullptr)) return false;
@@ -122,7 +123,7 @@ inline bool settle_if_well(PendingOperation& waiting) noexcept {
     const messaging::ReceiveOperation& receive = waiting.receive;
     if (!receive.done || receive.failure != nullptr || receive.truncated || receive.mistyped)
       return false;
-    waiting.status = received(waiting);
+    waiting.status = status = received(waiting);
   }
   return waiting.settled = true;
 }

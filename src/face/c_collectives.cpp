@@ -61,28 +61,39 @@ constexpr std::array<MakeLocated, QPMESH_FLOAT64 + 1> located_of_types{nullptr,
                                                                        located<float>,
                                                                        located<double>};
 
-// What is reduced, and how.
-struct Reduced {
-  AnElement element;
-  AnyReduction by;
-};
-Reduced reduced(qpmesh_type type, qpmesh_reduction reduction, const UserFunction& user,
-                std::string_view operation) {
+// What QPMESH_SUM and its like are not.
+AnElement set_unusual(AnyReduction& by, qpmesh_type type, qpmesh_reduction reduction,
+                      const UserFunction& user, std::string_view operation) {
   const AnElement element = element_of(type, operation);
   if (reduction < 0 || reduction > QPMESH_USER)
     bad_argument(operation, "take QPMESH_SUM or one of its like", "reduction {} does not exist",
                  reduction);
-  if (reduction == QPMESH_USER) return {element, user_reduction(user, operation)};
+  if (reduction == QPMESH_USER) {
+    by = user_reduction(user, operation);
+    return element;
+  }
   if (element.type == ElementType::none)
     bad_argument(operation, "name the type of the elements: QPMESH_UINT8 or another",
                  "bytes are not reduced");
-  if (reduction != QPMESH_MIN_LOCATED && reduction != QPMESH_MAX_LOCATED)
-    return {element, {.kind = static_cast<ReductionKind>(reduction)}};
   const auto index = static_cast<std::size_t>(type);
   if (index >= located_of_types.size())
     bad_argument(operation, "take integers, QPMESH_FLOAT32 or QPMESH_FLOAT64",
                  "values of 16 bits have no place beside them");
-  return {{sizeof(Located<double>), ElementType::none}, located_of_types[index](reduction)};
+  by = located_of_types[index](reduction);
+  return {sizeof(Located<double>), ElementType::none};
+}
+
+// How a call reduces, into it; returns what. By members, as all here.
+inline AnElement set(AnyReduction& by, qpmesh_type type, qpmesh_reduction reduction,
+                     const UserFunction& user, std::string_view operation) {
+  static_assert(QPMESH_SUM == 0 && QPMESH_MIN_LOCATED + 1 == QPMESH_MAX_LOCATED &&
+                QPMESH_MAX_LOCATED + 1 == QPMESH_USER);
+  const bool is_usual = reduction >= QPMESH_SUM && reduction < QPMESH_MIN_LOCATED &&
+                        type > QPMESH_BYTE && type <= QPMESH_BFLOAT16;
+  if (!is_usual) [[unlikely]]
+    return set_unusual(by, type, reduction, user, operation);
+  by.kind = static_cast<ReductionKind>(reduction);
+  return checked_element_of(type, operation);
 }
 
 // ---- vectors that are cut ----
@@ -234,9 +245,10 @@ auto broadcast(void* data, std::size_t count, qpmesh_type type, int root) {
 auto reduction_of(Collective collective, const void* in, void* out, std::size_t count,
                   qpmesh_type type, qpmesh_reduction reduction) {
   return [=](Description& of) {
-    const Reduced how = reduced(type, reduction, of.user, of.operation);
-    AnyCollective what{collective, source(in, count, how.element), target(out, count, how.element)};
-    what.reduction = how.by;
+    AnyCollective what{collective};
+    const AnElement element = set(what.reduction, type, reduction, of.user, of.operation);
+    what.in = source(in, count, element);
+    what.out = target(out, count, element);
     return what;
   };
 }
@@ -244,15 +256,17 @@ auto reduction_of(Collective collective, const void* in, void* out, std::size_t 
 auto allreduce_each(void* const* vectors, const std::size_t* counts, std::size_t vector_count,
                     qpmesh_type type, qpmesh_reduction reduction) {
   return [=](Description& of) {
-    const Reduced how = reduced(type, reduction, of.user, of.operation);
+    detail::AnyVectors what;
+    const AnElement element = set(what.reduction, type, reduction, of.user, of.operation);
     if (vector_count > 0) {
       required(vectors, "vectors", of.operation);
       required(counts, "counts", of.operation);
     }
     std::vector<Elements>& each = of.each.emplace();
     for (std::size_t i = 0; i < vector_count; ++i)
-      each.push_back(target(vectors[i], counts[i], how.element));
-    return detail::AnyVectors{each, how.by};
+      each.push_back(target(vectors[i], counts[i], element));
+    what.vectors = each;
+    return what;
   };
 }
 
@@ -560,7 +574,8 @@ int qpmesh_reduce_local(const void* in, void* inout, size_t count, qpmesh_type t
   constexpr std::string_view operation = "reduce_local";
   return guarded(operation, [&] {
     const Asked asked = read_blocking(call, operation);
-    const Reduced how = reduced(type, reduction, asked.user, operation);
-    detail::reduce_local(source(in, count, how.element), target(inout, count, how.element), how.by);
+    AnyReduction by;
+    const AnElement element = set(by, type, reduction, asked.user, operation);
+    detail::reduce_local(source(in, count, element), target(inout, count, element), by);
   });
 }

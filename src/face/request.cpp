@@ -141,9 +141,9 @@ Status Request::wait() {
   if (state_ == nullptr) return {};
   if (is_told(*state_)) return state_->status;
   const CallScope scope{context_of(*state_), state_->operation};
-  if (calls::settle_if_well(*state_)) {
+  if (Status status; calls::settle_if_well(*state_, status)) {
     state_->told();
-    return state_->status;
+    return status;
   }
   return tell(*state_, [&] { return calls::finish_waiting(*state_); });
 }
@@ -153,8 +153,7 @@ Status Request::finish() {
   std::shared_ptr<context::CommunicatorState> last;  // outlives the call
   {
     const CallScope scope{context_of(*state_), state_->operation};
-    if (calls::settle_if_well(*state_)) {
-      const Status status = state_->status;
+    if (Status status; calls::settle_if_well(*state_, status)) {
       last = RequestState::free_in_turn(std::exchange(state_, nullptr));
       return status;
     }
@@ -246,7 +245,7 @@ void wait_all(std::span<Request> requests) {
     }
     try {
       if (is_told(*state)) continue;
-      if (calls::settle_if_well(*state)) {
+      if (Status status; calls::settle_if_well(*state, status)) {
         state->told();
         continue;
       }
