@@ -96,8 +96,8 @@ function(qpmesh_use_highway)
 endfunction()
 
 # What was stored value by value is loaded value by value. Two that lie side by side, loaded as one just behind, wait until both
-# stores, and all before them, have left the core: with those of a message to another core among them that is half of a small
-# call. So the compiler puts no two loads together; what is fast by vectors has loops, or intrinsics.
+# stores, and all before them, have left the core, those of a message to another core among them. So the compiler puts no two loads
+# together; what is fast by vectors has loops, or intrinsics.
 set(qpmesh_loads_apart -fno-tree-slp-vectorize)
 
 # qpmesh_floor(NAME source… [LINKS target…]): one floor of the house as an object library. A floor sees the headers of

@@ -108,6 +108,7 @@ class LoopedRing {
   void take() {
     messaging::TakenMessage message;
     if (in_.take(message, [](const messaging::Immediate&) {}) != In::Take::taken) std::abort();
+    in_.release(message);
   }
   void return_credits() {
     if (out_.return_credits(in_.consumed()) != Out::Sent::posted) std::abort();

@@ -61,9 +61,9 @@ constexpr std::array<MakeLocated, QPMESH_FLOAT64 + 1> located_of_types{nullptr,
                                                                        located<float>,
                                                                        located<double>};
 
-// What QPMESH_SUM and its like are not.
-AnElement set_unusual(AnyReduction& by, qpmesh_type type, qpmesh_reduction reduction,
-                      const UserFunction& user, std::string_view operation) {
+// Everything but a built-in reduction of a named type, and all errors.
+AnElement set_unusual_reduction(AnyReduction& by, qpmesh_type type, qpmesh_reduction reduction,
+                                const UserFunction& user, std::string_view operation) {
   const AnElement element = element_of(type, operation);
   if (reduction < 0 || reduction > QPMESH_USER)
     bad_argument(operation, "take QPMESH_SUM or one of its like", "reduction {} does not exist",
@@ -83,15 +83,16 @@ AnElement set_unusual(AnyReduction& by, qpmesh_type type, qpmesh_reduction reduc
   return {sizeof(Located<double>), ElementType::none};
 }
 
-// How a call reduces, into it; returns what. By members, as all here.
-inline AnElement set(AnyReduction& by, qpmesh_type type, qpmesh_reduction reduction,
-                     const UserFunction& user, std::string_view operation) {
+// Sets how a call reduces, and returns what its elements are. Where it is needed: a copy of what
+// was just written waits until that has left the core.
+inline AnElement set_reduction(AnyReduction& by, qpmesh_type type, qpmesh_reduction reduction,
+                               const UserFunction& user, std::string_view operation) {
   static_assert(QPMESH_SUM == 0 && QPMESH_MIN_LOCATED + 1 == QPMESH_MAX_LOCATED &&
                 QPMESH_MAX_LOCATED + 1 == QPMESH_USER);
   const bool is_usual = reduction >= QPMESH_SUM && reduction < QPMESH_MIN_LOCATED &&
                         type > QPMESH_BYTE && type <= QPMESH_BFLOAT16;
   if (!is_usual) [[unlikely]]
-    return set_unusual(by, type, reduction, user, operation);
+    return set_unusual_reduction(by, type, reduction, user, operation);
   by.kind = static_cast<ReductionKind>(reduction);
   return checked_element_of(type, operation);
 }
@@ -246,7 +247,7 @@ auto reduction_of(Collective collective, const void* in, void* out, std::size_t 
                   qpmesh_type type, qpmesh_reduction reduction) {
   return [=](Description& of) {
     AnyCollective what{collective};
-    const AnElement element = set(what.reduction, type, reduction, of.user, of.operation);
+    const AnElement element = set_reduction(what.reduction, type, reduction, of.user, of.operation);
     what.in = source(in, count, element);
     what.out = target(out, count, element);
     return what;
@@ -257,7 +258,7 @@ auto allreduce_each(void* const* vectors, const std::size_t* counts, std::size_t
                     qpmesh_type type, qpmesh_reduction reduction) {
   return [=](Description& of) {
     detail::AnyVectors what;
-    const AnElement element = set(what.reduction, type, reduction, of.user, of.operation);
+    const AnElement element = set_reduction(what.reduction, type, reduction, of.user, of.operation);
     if (vector_count > 0) {
       required(vectors, "vectors", of.operation);
       required(counts, "counts", of.operation);
@@ -575,7 +576,7 @@ int qpmesh_reduce_local(const void* in, void* inout, size_t count, qpmesh_type t
   return guarded(operation, [&] {
     const Asked asked = read_blocking(call, operation);
     AnyReduction by;
-    const AnElement element = set(by, type, reduction, asked.user, operation);
+    const AnElement element = set_reduction(by, type, reduction, asked.user, operation);
     detail::reduce_local(source(in, count, element), target(inout, count, element), by);
   });
 }

@@ -193,6 +193,7 @@ bool poll_peer(Core& core, Peer& peer) {
         return true;
       }
       worked = true;
+      if (mutant == Mutant::release_order) peer.in.release(message);
       handle(core, peer, message);
       if (peer.failed) return true;
       peer.in.release(message);

@@ -13,6 +13,7 @@ enum class Mutant : std::uint8_t {
   tail,                    // nor its tail
   equality,                // a sequence word that is set counts as the expected one
   line_clearing,           // consumed lines keep their bytes
+  release_order,           // lines are released before their message is handled
   credit_after_last_read,  // payload is given back while an unmatched message still lies in it
   reserved_lines,          // data takes the lines kept for rendezvous control
   staging,                 // staging is reused before its completion

@@ -17,8 +17,12 @@
 namespace qpmesh::messaging {
 
 struct TakenMessage {
-  Record record;  // of an inline message where the flag is stored last: of its body what its first
-                  // line holds
+  TakenMessage() = default;
+  TakenMessage(const TakenMessage&) = delete;  // it may point into itself
+  TakenMessage& operator=(const TakenMessage&) = delete;
+
+  // Of an inline message only the first line where the flag is stored last.
+  Record record;
   const std::byte* inline_payload = nullptr;  // of an inline message, until release()
   const std::byte* payload = nullptr;         // in the payload ring, or nullptr
   std::uint32_t lines = 0;                    // of the ring of records, that it holds until then
@@ -120,6 +124,9 @@ class ReceiveRing {
   }
   std::byte* head_line() const noexcept { return records_ + head_index() * line_bytes; }
 
+  static bool has_payload(RecordKind kind) noexcept {
+    return kind == RecordKind::eager_payload || kind == RecordKind::segment;
+  }
   static bool plausible(const RecordHeader& header, std::uint32_t lines_left) noexcept {
     const std::size_t length = std::size_t{header.length_words} * 8;
     return length >= record_length_min && length <= record_length_max &&
@@ -206,7 +213,8 @@ class ReceiveRing {
       return Take::nothing;  // an earlier, polled record is still on its way
     arrival_.reset();
     const std::uint32_t units_left = cursor_.ring_units() - unit_index;
-    if (!plausible(out.record.header(), units_left)) return Take::corrupt;
+    if (!plausible(out.record.header(), units_left) || !has_payload(out.record.header().kind))
+      return Take::corrupt;
     copy_further_lines(out.record, at);
     const std::uint32_t lines = record_lines(out.record.length());
     return accept_payload(out, lines, unit_index);
@@ -217,8 +225,7 @@ class ReceiveRing {
     const RecordKind kind = out.record.header().kind;
     out.lines = kind == RecordKind::pad ? record_ring_lines - head_index()
                                         : record_lines(out.record.length());
-    if (kind == RecordKind::eager_payload || kind == RecordKind::segment)
-      return accept_payload(out, 0, out.record.place());
+    if (has_payload(kind)) return accept_payload(out, 0, out.record.place());
     ++next_message_;
     out.inline_payload =
         reads_in_place(out.record.header()) ? head_line() + record_body_offset : out.record.body();
