@@ -112,8 +112,9 @@ inline Status received(PendingOperation& waiting) noexcept {
           .tag = static_cast<int>(receive.message_key),
           .bytes = receive.message_bytes};
 }
-// The usual end, without a call: done, and well. status is what was received, as it was made: to
-// read it back out of the request would wait. False: wait for it, or settle() says what went wrong.
+// The usual end, without a call: done, and well. False: wait for it, or settle() says what went
+// wrong. status is what was received, as it was made: to read it back out of the request, or out of
+// an optional, would wait.
 inline bool settle_if_well(PendingOperation& waiting, Status& status) noexcept {
   status = waiting.status;
   if (waiting.settled) return true;

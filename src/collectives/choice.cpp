@@ -28,7 +28,7 @@ bool has_only_givers(Collective collective) noexcept {
     case Collective::broadcast:
     case Collective::scatter:
     case Collective::reduce:
-    case Collective::reduce_scatter:  // whose block is empty
+    case Collective::reduce_scatter:  // where its block is empty
     case Collective::gather:
     case Collective::scan:
     case Collective::exscan: return true;
