@@ -5,6 +5,7 @@
 #include "base/bytes.hpp"
 #include "collectives/node/staging.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -51,6 +52,19 @@ TEST_P(NodeCounts, are_learnt_whole_with_a_stage_of_a_member_that_is_ahead_or_be
     EXPECT_TRUE(member.has_come(slot, node_stage(number, 1), number, call));
     EXPECT_EQ(member.known_done(), done);
   }
+}
+
+TEST(node_slots, of_a_turn_are_all_and_never_lie_at_equal_distances_in_a_row) {
+  std::array<int, node_slot_count> used{};
+  for (std::uint64_t number = 0; number < node_slot_count; ++number) {
+    const auto at = [&](std::uint64_t later) {
+      return std::int64_t{Words::slot_index(number + later)};
+    };
+    ++used.at(Words::slot_index(number));
+    EXPECT_NE(at(1) - at(0), at(2) - at(1)) << number;
+  }
+  EXPECT_THAT(used, testing::Each(1));
+  EXPECT_EQ((NodeWords<qpmesh::base::ProcessAtomics, 1>::slot_index(7)), 0U);
 }
 
 TEST_P(NodeCounts, of_another_turn_are_no_stage_that_is_awaited) {

@@ -1,8 +1,8 @@
 // What the ranks of one node see of each other during a collective: one slab of each rank's arena,
 // mapped by all.
 //
-// Operations have numbers, the same on every rank. Operation k of a rank publishes in its slot k
-// mod slot_count: a number and a step, and where its data lie: in the slot, in its staging, or in a
+// Operations have numbers, the same on every rank. Operation k of a rank publishes in its slot(k),
+// of slot_count: a number and a step, and where its data lie: in the slot, in its staging, or in a
 // Buffer; readers do not care. Only the owner writes a slab, but for a guard. A slot, or a part of
 // the staging, is written again when every member has finished the operation that used it before.
 #pragma once

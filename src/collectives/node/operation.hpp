@@ -289,9 +289,7 @@ class NodeOperation {
  private:
   NodeSlot& own() const noexcept { return memory_.own_slab().slot(number_); }
   std::uint64_t stage(std::uint32_t step) const noexcept { return node_stage(number_, step); }
-  std::uint32_t slot_index() const noexcept {
-    return static_cast<std::uint32_t>(number_ % node_slot_count);
-  }
+  std::uint32_t slot_index() const noexcept { return NodeSlab::slot_index(number_); }
   const NodeSlot& slot_of(int rank) const noexcept { return memory_.slab(rank).slot(number_); }
   std::pair<MemoryKind, std::uint64_t> located(const std::byte* data,
                                                std::size_t bytes) const noexcept {
