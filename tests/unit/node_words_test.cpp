@@ -54,17 +54,27 @@ TEST_P(NodeCounts, are_learnt_whole_with_a_stage_of_a_member_that_is_ahead_or_be
   }
 }
 
-TEST(node_slots, of_a_turn_are_all_and_never_lie_at_equal_distances_in_a_row) {
-  std::array<int, node_slot_count> used{};
-  for (std::uint64_t number = 0; number < node_slot_count; ++number) {
-    const auto at = [&](std::uint64_t later) {
-      return std::int64_t{Words::slot_index(number + later)};
-    };
-    ++used.at(Words::slot_index(number));
-    EXPECT_NE(at(1) - at(0), at(2) - at(1)) << number;
+TEST(node_slots, of_a_turn_are_all_of_a_row_and_no_slot_is_in_both) {
+  std::array<int, 2 * std::size_t{node_slot_count}> used{};
+  for (const SlotRow row : {SlotRow::ahead, SlotRow::together}) {
+    for (std::uint64_t number = 0; number < node_slot_count; ++number)
+      ++used.at(Words::slot_index(number, row));
   }
   EXPECT_THAT(used, testing::Each(1));
-  EXPECT_EQ((NodeWords<qpmesh::base::ProcessAtomics, 1>::slot_index(7)), 0U);
+}
+
+TEST(node_slots, lie_at_equal_distances_where_members_run_ahead_and_never_where_they_exchange) {
+  const auto distance = [](std::uint64_t number, SlotRow row) {
+    return std::int64_t{Words::slot_index(number + 1, row)} -
+           std::int64_t{Words::slot_index(number, row)};
+  };
+  for (std::uint64_t number = 0; number < 2 * std::uint64_t{node_slot_count}; ++number) {
+    const auto next = number + 1;
+    EXPECT_NE(distance(number, SlotRow::together), distance(next, SlotRow::together)) << number;
+    if (next % node_slot_count != 0) {
+      EXPECT_EQ(distance(number, SlotRow::ahead), 1) << number;
+    }
+  }
 }
 
 TEST_P(NodeCounts, of_another_turn_are_no_stage_that_is_awaited) {

@@ -39,6 +39,7 @@ Part to_root(const Group& group, const Arguments& arguments, std::span<const std
 // A collective: its part(), what a rank does by itself while others come, and how it takes what
 // they gave.
 struct Shot {
+  static constexpr SlotRow row = SlotRow::ahead;
   static void keep(const Group& /*group*/, const Arguments& /*arguments*/) {}
   static void take(const NodeOperation& /*node*/, const Group& /*group*/,
                    const Arguments& /*arguments*/) {}
@@ -47,6 +48,7 @@ struct Shot {
 template <class Shot>
 void give(NodeOperation& node, const Part& part, const Group& group, const Arguments& arguments) {
   if (part.gives) node.publish(part.given);
+  else node.prefetch_next(arguments.bytes());
   Shot::keep(group, arguments);
 }
 
@@ -65,7 +67,7 @@ Task go_on(Group group, const Arguments& arguments, Part part, bool has_given, N
 template <class Shot>
 Task run(Group group, const Arguments& arguments) {
   const Part part = Shot::part(group, arguments);
-  NodeOperation node{group, NodeOperation::staging_for(part.given.size())};
+  NodeOperation node{group, NodeOperation::staging_for(part.given.size()), Shot::row};
   if (part.gives && !node.has_own_slot() && !node.own_slot().is_soon_over())
     return go_on<Shot>(group, arguments, part, false, std::move(node));
   give<Shot>(node, part, group, arguments);
@@ -75,8 +77,13 @@ Task run(Group group, const Arguments& arguments) {
   return Task::ended();
 }
 
+// One in which every member gives and takes.
+struct Exchange : Shot {
+  static constexpr SlotRow row = SlotRow::together;
+};
+
 // A flag alone.
-struct Barrier : Shot {
+struct Barrier : Exchange {
   static Part part(const Group& group, const Arguments& /*arguments*/) {
     return gives_all(group, {});
   }
@@ -106,6 +113,8 @@ Cost broadcast_cost(const CallShape& shape, const CostModel& model) {
 // published.
 template <Collective collective>
 struct Reduction : Shot {
+  static constexpr SlotRow row =
+      collective == Collective::reduce ? SlotRow::ahead : SlotRow::together;
   static std::size_t in_bytes(const Arguments& arguments) {
     return collective == Collective::reduce_scatter ? arguments.in_blocks.bytes()
                                                     : arguments.bytes();
@@ -239,7 +248,7 @@ Cost scatter_cost(const CallShape& shape, const CostModel& model) {
   return core_cost(shape, model, 1, {.parts = shape.block_bytes()}, {.give = shape.vector_bytes()});
 }
 
-struct Allgather : Shot {
+struct Allgather : Exchange {
   static Part part(const Group& group, const Arguments& arguments) {
     return gives_all(group, {arguments.in, arguments.bytes()});
   }
@@ -254,7 +263,7 @@ struct Allgather : Shot {
 };
 
 // Every rank publishes all its blocks.
-struct Alltoall : Shot {
+struct Alltoall : Exchange {
   static Part part(const Group& group, const Arguments& arguments) {
     return gives_all(group, {arguments.in, arguments.in_blocks.bytes()});
   }

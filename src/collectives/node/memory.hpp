@@ -1,10 +1,11 @@
 // What the ranks of one node see of each other during a collective: one slab of each rank's arena,
 // mapped by all.
 //
-// Operations have numbers, the same on every rank. Operation k of a rank publishes in its slot(k),
-// of slot_count: a number and a step, and where its data lie: in the slot, in its staging, or in a
-// Buffer; readers do not care. Only the owner writes a slab, but for a guard. A slot, or a part of
-// the staging, is written again when every member has finished the operation that used it before.
+// Operations have numbers, the same on every rank. Operation k of a rank publishes in slot k mod
+// slot_count of a row: a number and a step, and where its data lie: in the slot, in its staging, or
+// in a Buffer; readers do not care. Only the owner writes a slab, but for a guard. A slot, or a
+// part of the staging, is written again when every member has finished the operation that used it
+// before.
 #pragma once
 
 #include <algorithm>
@@ -182,8 +183,8 @@ class NodeMemory final : public progress::Pollable {
   void publish(NodeSlot& slot, std::uint64_t stage) noexcept;
   // What this rank writes next, for so many bytes of data: its lines are taken from the members
   // that read them last, while we wait anyway.
-  void prefetch_slot(std::uint64_t number, std::size_t data_bytes) noexcept {
-    auto* const slot = reinterpret_cast<std::byte*>(&own_slab().slot(number));
+  void prefetch_slot(NodeSlot& own_slot, std::size_t data_bytes) noexcept {
+    auto* const slot = reinterpret_cast<std::byte*>(&own_slot);
     const bool staged = data_bytes > node_slot_bytes;
     prefetch_for_write(slot, offsetof(NodeSlot, data) + (staged ? 0 : data_bytes));
     if (staged) {

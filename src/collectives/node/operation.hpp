@@ -58,10 +58,12 @@ static_assert(std::is_trivially_destructible_v<NodeAwaiter>);
 class NodeOperation {
  public:
   // staging_bytes: of its staging, which this rank alone needs.
-  explicit NodeOperation(const Group& group, std::size_t staging_bytes = 0) noexcept
+  explicit NodeOperation(const Group& group, std::size_t staging_bytes = 0,
+                         SlotRow row = SlotRow::ahead) noexcept
       : memory_{group.node()},
         number_{memory_.begin()},
-        call_{std::uint64_t{group.signature()} << 32 | group.operation()} {
+        call_{std::uint64_t{group.signature()} << 32 | group.operation()},
+        row_{row} {
     if (staging_bytes > 0) staging_ = memory_.take_staging(number_, staging_bytes);
   }
   // To the task that goes on with it.
@@ -70,6 +72,7 @@ class NodeOperation {
         number_{other.number_},
         call_{other.call_},
         staging_{other.staging_},
+        row_{other.row_},
         kind_{other.kind_},
         ends_{std::exchange(other.ends_, false)} {}
   NodeOperation& operator=(NodeOperation&&) = delete;
@@ -144,7 +147,11 @@ class NodeOperation {
       base::copy_bytes(staging(), data.data(), data.size());
       publish_staged();
     }
-    memory_.prefetch_slot(number_ + 1, data.size());
+    prefetch_next(data.size());
+  }
+  // Of a rank that publishes nothing, and may publish so many bytes in the next operation.
+  void prefetch_next(std::size_t bytes) noexcept {
+    memory_.prefetch_slot(memory_.own_slab().slot(number_ + 1, row_), bytes);
   }
   // The same with data that this rank has staged.
   void publish_staged() noexcept {
@@ -160,7 +167,7 @@ class NodeOperation {
   void publish_placed(std::size_t bytes, bool apart = false) noexcept {
     own().address = bytes <= node_slot_bytes ? node_in_slot : staging_.begin;
     publish_slot(apart ? own().result_kind : MemoryKind::slab);
-    memory_.prefetch_slot(number_ + 1, bytes);
+    prefetch_next(bytes);
   }
   void expose_result(const std::byte* data, std::size_t bytes) noexcept {
     std::tie(own().result_kind, own().result_address) = located(data, bytes);
@@ -281,16 +288,16 @@ class NodeOperation {
   }
   // The end of the vector, of a member that has come, if it has not settled meanwhile.
   void fill(int rank, std::span<const std::byte> vector) const noexcept {
-    NodeSlot& slot = memory_.slab(rank).slot(number_);
+    NodeSlot& slot = slot_of(rank);
     if (slot.target_begin <= vector.size())
       memory_.fill(rank, slot, vector.subspan(slot.target_begin));
   }
 
  private:
-  NodeSlot& own() const noexcept { return memory_.own_slab().slot(number_); }
+  NodeSlot& own() const noexcept { return memory_.own_slab().slot(number_, row_); }
   std::uint64_t stage(std::uint32_t step) const noexcept { return node_stage(number_, step); }
-  std::uint32_t slot_index() const noexcept { return NodeSlab::slot_index(number_); }
-  const NodeSlot& slot_of(int rank) const noexcept { return memory_.slab(rank).slot(number_); }
+  std::uint32_t slot_index() const noexcept { return NodeSlab::slot_index(number_, row_); }
+  NodeSlot& slot_of(int rank) const noexcept { return memory_.slab(rank).slot(number_, row_); }
   std::pair<MemoryKind, std::uint64_t> located(const std::byte* data,
                                                std::size_t bytes) const noexcept {
     if (const auto offset = memory_.offset_in_arena(data, bytes))
@@ -326,6 +333,7 @@ class NodeOperation {
   std::uint64_t number_;
   std::uint64_t call_;
   StagingRing::Part staging_{};
+  SlotRow row_;
   MemoryKind kind_ = MemoryKind::slab;  // what this rank published
   bool ends_ = true;                    // here, not in another one
 };

@@ -13,10 +13,23 @@
 
 namespace qpmesh::collectives {
 
-inline constexpr std::size_t node_slot_bytes = 256;  // of data beside the flag
+inline constexpr std::size_t node_slot_bytes = 1024;  // of data beside the flag
 // Operations of one communicator that may be in flight: so far may a rank that only gives run ahead
 // of those that take.
 inline constexpr std::uint32_t node_slot_count = 64;
+
+// In which slots an operation publishes: the same at all members.
+enum class SlotRow : std::uint8_t {
+  // Some members only give, and run ahead. Slots lie at equal distances: the processor of who reads
+  // them one after another fetches the next ones ahead.
+  ahead,
+  // All members give and take in every call. The next slot is still to be written, and who fetches
+  // it ahead takes it out of the cache of its owner: it doubled the time of an exchange of two
+  // lines. So consecutive operations have slots of the first half and of the second by turns: no
+  // load comes to equal distances (Intel's optimization manual: a stride prefetcher for each load,
+  // up to 2 KiB).
+  together,
+};
 
 // The address of data that lie in the slot, where their readers do not know how long they are.
 inline constexpr std::uint64_t node_in_slot = ~std::uint64_t{0};
@@ -81,18 +94,16 @@ struct NodeWords {
   // That uses this slab here. Another one, or 0: the owner reads nothing of the members of the one
   // before any more.
   std::uint64_t communicator;
-  Slot slots[slot_count];  // NOLINT(*-avoid-c-arrays)
+  Slot slots[2 * slot_count];  // NOLINT(*-avoid-c-arrays): one row behind the other
 
   // A slot is written again when every member has finished the operation that used it before.
-  Slot& slot(std::uint64_t number) noexcept { return slots[slot_index(number)]; }
-  const Slot& slot(std::uint64_t number) const noexcept { return slots[slot_index(number)]; }
-  // Of consecutive numbers by turns in the first half and in the second: the same load of a member
-  // does not come to slots at equal distances. Otherwise its processor fetches the next slot ahead,
-  // out of the cache of the owner that is about to write it, which doubled the time of an exchange
-  // of two lines (Intel's optimization manual: a stride prefetcher for each load, up to 2 KiB).
-  static constexpr std::uint32_t slot_index(std::uint64_t number) noexcept {
+  Slot& slot(std::uint64_t number, SlotRow row = SlotRow::ahead) noexcept {
+    return slots[slot_index(number, row)];
+  }
+  static constexpr std::uint32_t slot_index(std::uint64_t number, SlotRow row) noexcept {
     const auto turn = static_cast<std::uint32_t>(number % slot_count);
-    return turn / 2 + turn % 2 * ((slot_count + 1) / 2);
+    if (row == SlotRow::ahead) return turn;
+    return slot_count + turn / 2 + turn % 2 * ((slot_count + 1) / 2);
   }
 };
 
