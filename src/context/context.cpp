@@ -125,11 +125,9 @@ std::optional<std::uint64_t> Context::take_left_slab() noexcept {
     if (!left->everybody_has_left()) continue;
     collectives::NodeSlab& slab = left->own_slab();
     for (auto& choice : std::span{slab.choices}.first(left->class_count())) choice = {};
+    slab.clear(left->operation_count());
     left.swap(left_nodes_.back());
     left_nodes_.pop_back();
-    // What is staged is written before it is read.
-    auto* const begin = reinterpret_cast<std::byte*>(&slab);
-    std::fill(begin, reinterpret_cast<std::byte*>(&slab.staging), std::byte{0});
     return parts_.arena->offset_of(&slab);
   }
   return std::nullopt;

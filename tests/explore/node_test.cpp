@@ -48,7 +48,7 @@ struct Membership {
     }
   }
   void publish(std::uint64_t number) {
-    Slot& slot = own_words->slot(number);
+    Slot& slot = own_words->slot(number, SlotRow::ahead);
     const std::uint32_t value = datum(rank, number);
     slot.put(std::as_bytes(std::span{&value, 1}));
     slot.put_kind(MemoryKind::slab);
@@ -57,14 +57,14 @@ struct Membership {
   }
   bool has_come(std::size_t i, std::uint64_t number) {
     std::uint64_t call = 0;
-    if (!members[i].has_come(members[i].words().slot(number), node_stage(number, 1), own.done(),
-                             call))
+    if (!members[i].has_come(members[i].words().slot(number, SlotRow::ahead), node_stage(number, 1),
+                             own.done(), call))
       return false;
     require(call == call_of(number), "the call of another operation");
     return true;
   }
   void read(std::size_t i, std::uint64_t number) {
-    const Slot& slot = members[i].words().slot(number);
+    const Slot& slot = members[i].words().slot(number, SlotRow::ahead);
     std::uint32_t value = 0;
     require(slot.data_kind() == MemoryKind::slab, "the memory of another operation");
     A::copy(reinterpret_cast<std::byte*>(&value), slot.data, sizeof value);
@@ -185,7 +185,7 @@ struct GivesNowAndThen {
         node.publish(number);
       } else if (rank == 1) {
         std::uint64_t call = 0;
-        const auto& slot = node.members[0].words().slot(number);
+        const auto& slot = node.members[0].words().slot(number, SlotRow::ahead);
         while (
             !node.members[0].has_come_or_ended(slot, node_stage(number, 1), node.own.done(), call))
           wait_for_news();
@@ -219,7 +219,7 @@ struct InFlight {
       two.await_and_read(1, 0);
       one.await_and_read(1, 0);
       one.own.end(0);
-      one.own.publish(one.own_words->slot(1), node_stage(1, 2));
+      one.own.publish(one.own_words->slot(1, SlotRow::ahead), node_stage(1, 2));
       two.own.end(0);
       one.await_and_read(1, 2);
     } else {
@@ -333,7 +333,7 @@ struct LeftSlab {
       for (const auto& member : node.members) {
         while (!member.has_left(communicator)) wait_for_news();
       }
-      A::clear(reinterpret_cast<std::byte*>(&words[0].slots[0]), sizeof words[0].slots[0]);
+      words[0].clear(1);
       node.own.enter(communicator + 1);
     } else {
       node.await_and_read(0, 0);
@@ -345,7 +345,7 @@ struct LeftSlab {
 TEST(a_slab_of_a_member, serves_another_communicator_when_all_have_left_the_one_before) {
   expect_right_and_every_mutant_found<LeftSlab>(
       {nobody_sleeps, told_by_stage[0], told_by_stage[1],
-       Harmless{Damage::late, "run", 0, "nobody reads a slab that was cleared"}});
+       Harmless{Damage::late, "clear", 0, "nobody reads a slab that was cleared"}});
 }
 
 }  // namespace

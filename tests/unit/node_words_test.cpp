@@ -45,7 +45,7 @@ TEST_P(NodeCounts, are_learnt_whole_with_a_stage_of_a_member_that_is_ahead_or_be
   for (const std::uint64_t done : {number - 2, number, number + 2}) {
     Words words{};
     Member member{words};
-    auto& slot = words.slot(number);
+    auto& slot = words.slot(number, SlotRow::ahead);
     slot.stage = node_stage(number, 1);
     slot.done = static_cast<std::uint32_t>(done);
     std::uint64_t call = 0;
@@ -77,11 +77,31 @@ TEST(node_slots, lie_at_equal_distances_where_members_run_ahead_and_never_where_
   }
 }
 
+TEST(node_slots, that_operations_used_are_as_new_when_the_slab_goes_to_another_communicator) {
+  Words words{};
+  Own own{words};
+  for (std::uint64_t number = 0; number < 3; ++number) {
+    for (const SlotRow row : {SlotRow::ahead, SlotRow::together}) {
+      auto& slot = words.slot(number, row);
+      own.name_call(slot, 7);
+      own.publish(slot, node_stage(number, 1));
+    }
+    own.end(number);
+  }
+  words.clear(3);
+  EXPECT_EQ(words.done, 0U);
+  for (const auto& slot : words.slots) {
+    std::uint64_t call = 0;
+    EXPECT_FALSE(Member{words}.has_called(slot, call));
+    EXPECT_EQ(slot.call, 0U);
+  }
+}
+
 TEST_P(NodeCounts, of_another_turn_are_no_stage_that_is_awaited) {
   const std::uint64_t number = GetParam();
   Words words{};
   Member member{words};
-  auto& slot = words.slot(number);
+  auto& slot = words.slot(number, SlotRow::ahead);
   slot.stage = node_stage(number - 2 * half_turn, 1);
   std::uint64_t call = 0;
   EXPECT_FALSE(member.has_come(slot, node_stage(number, 1), number, call));

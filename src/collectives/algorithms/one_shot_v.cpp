@@ -26,10 +26,9 @@ bool fits(const CallShape& shape) {
 }
 
 // Where a block lies that follows those before: long ones begin at a line.
-constexpr std::size_t aligned_bytes_min = 256;
 std::size_t place_of(std::size_t end_of_last, std::size_t bytes) noexcept {
-  return bytes < aligned_bytes_min ? end_of_last
-                                   : base::round_up(end_of_last, base::cache_line_bytes);
+  return bytes < node_slot_bytes ? end_of_last
+                                 : base::round_up(end_of_last, base::cache_line_bytes);
 }
 
 // An entry of the table: how long a block is, and the sum of what its giver has given its taker so

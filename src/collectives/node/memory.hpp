@@ -1,11 +1,11 @@
 // What the ranks of one node see of each other during a collective: one slab of each rank's arena,
 // mapped by all.
 //
-// Operations have numbers, the same on every rank. Operation k of a rank publishes in slot k mod
-// slot_count of a row: a number and a step, and where its data lie: in the slot, in its staging, or
-// in a Buffer; readers do not care. Only the owner writes a slab, but for a guard. A slot, or a
-// part of the staging, is written again when every member has finished the operation that used it
-// before.
+// Operations have numbers, the same on every rank. Operation k of a rank publishes in the slot
+// of turn k mod slot_count in one of two rows: a number and a step, and where its data lie: in the
+// slot, in its staging, or in a Buffer; readers do not care. Only the owner writes a slab, but for
+// a guard. A slot, or a part of the staging, is written again when every member has finished the
+// operation that used it before.
 #pragma once
 
 #include <algorithm>
@@ -150,6 +150,7 @@ class NodeMemory final : public progress::Pollable {
 
   std::uint64_t begin() noexcept { return next_number_++; }
   bool is_newest(std::uint64_t number) const noexcept { return next_number_ == number + 1; }
+  std::uint64_t operation_count() const noexcept { return next_number_; }  // begun until now
   Gifts& gifts_to(int rank) noexcept { return peers_[static_cast<std::size_t>(rank)].gifts_to; }
   Gifts& gifts_from(int rank) noexcept { return peers_[static_cast<std::size_t>(rank)].gifts_from; }
   // Of classes of calls that are measured: numbers of NodeSlab::choices.
@@ -224,7 +225,8 @@ class NodeMemory final : public progress::Pollable {
   // A member that had begun to fill and is gone fills no more. Costs calls of the system.
   void end_fills_of_the_dead() noexcept;
   // Has a member called something else than we did? For a rank that waits for something else and
-  // did not need to look, as the root of a broadcast: the error comes through the listener.
+  // did not need to look, as the root of a broadcast, or whose member publishes in the other row:
+  // the error comes through the listener.
   void check_calls() noexcept;
   // This rank reads nothing of the members' any more.
   void leave() noexcept { own_.leave(); }

@@ -149,7 +149,7 @@ class NodeOperation {
     }
     prefetch_next(data.size());
   }
-  // Of a rank that publishes nothing, and may publish so many bytes in the next operation.
+  // Takes the lines of this rank's next slot, if it publishes so many bytes there.
   void prefetch_next(std::size_t bytes) noexcept {
     memory_.prefetch_slot(memory_.own_slab().slot(number_ + 1, row_), bytes);
   }

@@ -18,16 +18,16 @@ inline constexpr std::size_t node_slot_bytes = 1024;  // of data beside the flag
 // of those that take.
 inline constexpr std::uint32_t node_slot_count = 64;
 
-// In which slots an operation publishes: the same at all members.
+// In which slots an operation publishes: the same at all members. An algorithm has one row.
 enum class SlotRow : std::uint8_t {
   // Some members only give, and run ahead. Slots lie at equal distances: the processor of who reads
-  // them one after another fetches the next ones ahead.
+  // them one after another fetches the next ones early.
   ahead,
-  // All members give and take in every call. The next slot is still to be written, and who fetches
-  // it ahead takes it out of the cache of its owner: it doubled the time of an exchange of two
-  // lines. So consecutive operations have slots of the first half and of the second by turns: no
-  // load comes to equal distances (Intel's optimization manual: a stride prefetcher for each load,
-  // up to 2 KiB).
+  // As a rule all members give and take. The next slot is still to be written: who fetches it early
+  // takes it out of its owner's cache, and an exchange of two lines takes twice as long. So
+  // consecutive operations have slots of the first half and of the second by turns, and no load
+  // comes to equal distances (Intel's optimization manual: a stride prefetcher for each load, up to
+  // 2 KiB).
   together,
 };
 
@@ -73,6 +73,14 @@ struct alignas(128) NodeSlotWords {
   base::FillTarget target;
   std::uint64_t target_begin;  // in the vector; to its end
 
+  // As new. The data stay: they are written before they are read.
+  void clear() noexcept {
+    auto* const begin = reinterpret_cast<std::byte*>(this);
+    auto* const end = reinterpret_cast<std::byte*>(this + 1);
+    std::byte* const behind_data = data + node_slot_bytes;
+    Atomics::clear(begin, static_cast<std::size_t>(data - begin));
+    Atomics::clear(behind_data, static_cast<std::size_t>(end - behind_data));
+  }
   void put(std::span<const std::byte> bytes) noexcept {
     if (!bytes.empty()) Atomics::copy(data, bytes.data(), bytes.size());
   }
@@ -96,10 +104,19 @@ struct NodeWords {
   std::uint64_t communicator;
   Slot slots[2 * slot_count];  // NOLINT(*-avoid-c-arrays): one row behind the other
 
-  // A slot is written again when every member has finished the operation that used it before.
-  Slot& slot(std::uint64_t number, SlotRow row = SlotRow::ahead) noexcept {
-    return slots[slot_index(number, row)];
+  // As new, for another communicator. Nobody reads it any more, and its owner has left the one
+  // before, which has begun so many operations.
+  void clear(std::uint64_t operation_count) noexcept {
+    Atomics::store_relaxed(&done, std::uint32_t{0});
+    Atomics::store_relaxed(&revocations.word, std::uint32_t{0});
+    for (std::uint64_t number = 0; number < operation_count && number < slot_count; ++number) {
+      slot(number, SlotRow::ahead).clear();
+      slot(number, SlotRow::together).clear();
+    }
   }
+
+  // A slot is written again when every member has finished the operation that used it before.
+  Slot& slot(std::uint64_t number, SlotRow row) noexcept { return slots[slot_index(number, row)]; }
   static constexpr std::uint32_t slot_index(std::uint64_t number, SlotRow row) noexcept {
     const auto turn = static_cast<std::uint32_t>(number % slot_count);
     if (row == SlotRow::ahead) return turn;
