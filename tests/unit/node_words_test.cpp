@@ -8,7 +8,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <span>
 
 namespace {
 
@@ -77,23 +79,25 @@ TEST(node_slots, lie_at_equal_distances_where_members_run_ahead_and_never_where_
   }
 }
 
-TEST(node_slots, that_operations_used_are_as_new_when_the_slab_goes_to_another_communicator) {
-  Words words{};
-  Own own{words};
-  for (std::uint64_t number = 0; number < 3; ++number) {
-    for (const SlotRow row : {SlotRow::ahead, SlotRow::together}) {
-      auto& slot = words.slot(number, row);
-      own.name_call(slot, 7);
-      own.publish(slot, node_stage(number, 1));
+TEST(node_slots, that_operations_used_are_as_new_but_for_data_when_the_slab_serves_others) {
+  for (const std::uint64_t operation_count : {std::uint64_t{3}, std::uint64_t{69}}) {
+    Words words{};
+    words.done = 1;
+    words.revocations.word = 1;
+    const auto bytes_of = [](auto& slot) {
+      return std::span{reinterpret_cast<std::byte*>(&slot), sizeof slot};
+    };
+    for (std::uint64_t number = 0; number < operation_count; ++number) {
+      for (const SlotRow row : {SlotRow::ahead, SlotRow::together})
+        std::ranges::fill(bytes_of(words.slot(number, row)), std::byte{0xff});
     }
-    own.end(number);
-  }
-  words.clear(3);
-  EXPECT_EQ(words.done, 0U);
-  for (const auto& slot : words.slots) {
-    std::uint64_t call = 0;
-    EXPECT_FALSE(Member{words}.has_called(slot, call));
-    EXPECT_EQ(slot.call, 0U);
+    words.clear(operation_count);
+    EXPECT_EQ(words.done, 0U);
+    EXPECT_EQ(words.revocations.word, 0U);
+    for (auto& slot : words.slots) {
+      std::ranges::fill(slot.data, std::byte{0});
+      EXPECT_THAT(bytes_of(slot), testing::Each(std::byte{0}));
+    }
   }
 }
 

@@ -108,13 +108,9 @@ void NodeMemory::report(const Peer& member, std::uint64_t call) noexcept {
 
 void NodeMemory::check_calls() noexcept {
   for (const Peer& member : peers_) {
-    // What this rank has not begun it cannot have called otherwise.
-    for (std::uint64_t number = 0; number < next_number_ && number < node_slot_count; ++number) {
-      for (const SlotRow row : {SlotRow::ahead, SlotRow::together}) {
-        std::uint64_t call = 0;
-        if (member.words.has_called(member.words.words().slot(number, row), call))
-          report(member, call);
-      }
+    for (const NodeSlot& slot : member.words.words().slots) {
+      std::uint64_t call = 0;
+      if (member.words.has_called(slot, call)) report(member, call);
     }
   }
 }

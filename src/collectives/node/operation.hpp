@@ -149,7 +149,8 @@ class NodeOperation {
     }
     prefetch_next(data.size());
   }
-  // Takes the lines of this rank's next slot, if it publishes so many bytes there.
+  // Takes the lines of this rank's slot of the next operation, for so many bytes, should it be in
+  // this row.
   void prefetch_next(std::size_t bytes) noexcept {
     memory_.prefetch_slot(memory_.own_slab().slot(number_ + 1, row_), bytes);
   }

@@ -18,7 +18,7 @@ inline constexpr std::size_t node_slot_bytes = 1024;  // of data beside the flag
 // of those that take.
 inline constexpr std::uint32_t node_slot_count = 64;
 
-// In which slots an operation publishes: the same at all members. An algorithm has one row.
+// In which slots an operation publishes: fixed by the algorithm, which all members choose alike.
 enum class SlotRow : std::uint8_t {
   // Some members only give, and run ahead. Slots lie at equal distances: the processor of who reads
   // them one after another fetches the next ones early.
@@ -73,7 +73,7 @@ struct alignas(128) NodeSlotWords {
   base::FillTarget target;
   std::uint64_t target_begin;  // in the vector; to its end
 
-  // As new. The data stay: they are written before they are read.
+  // As new, but for the data, which are written before they are read.
   void clear() noexcept {
     auto* const begin = reinterpret_cast<std::byte*>(this);
     auto* const end = reinterpret_cast<std::byte*>(this + 1);
@@ -104,8 +104,8 @@ struct NodeWords {
   std::uint64_t communicator;
   Slot slots[2 * slot_count];  // NOLINT(*-avoid-c-arrays): one row behind the other
 
-  // As new, for another communicator. Nobody reads it any more, and its owner has left the one
-  // before, which has begun so many operations.
+  // As new, for another communicator: nobody reads it any more, and its owner has left the one
+  // before. operation_count: so many it has begun there; it wrote no slots of later ones.
   void clear(std::uint64_t operation_count) noexcept {
     Atomics::store_relaxed(&done, std::uint32_t{0});
     Atomics::store_relaxed(&revocations.word, std::uint32_t{0});

@@ -139,8 +139,9 @@ class ReceiveRing {
   Take copy_polled(Record& record, const std::byte* line, std::uint32_t expected) {
     const std::uint32_t lines_left = record_ring_lines - head_index();
     if (capabilities_.ordered_flag) {
-      // Of a record of two lines the second is on its way while the first is read.
-      base::prefetch(line + line_bytes);
+      // Before the length is known: of a record of two lines the second comes while the first is
+      // read. Of a shorter one it is the next record's, which costs nothing that can be measured.
+      if (lines_left > 1) base::prefetch(line + line_bytes);
       Atomics::copy(record.bytes, line, line_bytes);
       if (!plausible(record.header(), lines_left)) return Take::corrupt;
       copy_further_lines(record, line);
