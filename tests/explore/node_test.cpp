@@ -48,7 +48,7 @@ struct Membership {
     }
   }
   void publish(std::uint64_t number) {
-    Slot& slot = own_words->slot(number, SlotRow::ahead);
+    Slot& slot = own_words->slot(number, SlotBank::ahead);
     const std::uint32_t value = datum(rank, number);
     slot.put(std::as_bytes(std::span{&value, 1}));
     slot.put_kind(MemoryKind::slab);
@@ -57,14 +57,14 @@ struct Membership {
   }
   bool has_come(std::size_t i, std::uint64_t number) {
     std::uint64_t call = 0;
-    if (!members[i].has_come(members[i].words().slot(number, SlotRow::ahead), node_stage(number, 1),
-                             own.done(), call))
+    if (!members[i].has_come(members[i].words().slot(number, SlotBank::ahead),
+                             node_stage(number, 1), own.done(), call))
       return false;
     require(call == call_of(number), "the call of another operation");
     return true;
   }
   void read(std::size_t i, std::uint64_t number) {
-    const Slot& slot = members[i].words().slot(number, SlotRow::ahead);
+    const Slot& slot = members[i].words().slot(number, SlotBank::ahead);
     std::uint32_t value = 0;
     require(slot.data_kind() == MemoryKind::slab, "the memory of another operation");
     A::copy(reinterpret_cast<std::byte*>(&value), slot.data, sizeof value);
@@ -185,7 +185,7 @@ struct GivesNowAndThen {
         node.publish(number);
       } else if (rank == 1) {
         std::uint64_t call = 0;
-        const auto& slot = node.members[0].words().slot(number, SlotRow::ahead);
+        const auto& slot = node.members[0].words().slot(number, SlotBank::ahead);
         while (
             !node.members[0].has_come_or_ended(slot, node_stage(number, 1), node.own.done(), call))
           wait_for_news();
@@ -219,7 +219,7 @@ struct InFlight {
       two.await_and_read(1, 0);
       one.await_and_read(1, 0);
       one.own.end(0);
-      one.own.publish(one.own_words->slot(1, SlotRow::ahead), node_stage(1, 2));
+      one.own.publish(one.own_words->slot(1, SlotBank::ahead), node_stage(1, 2));
       two.own.end(0);
       one.await_and_read(1, 2);
     } else {

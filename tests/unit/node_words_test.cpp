@@ -47,7 +47,7 @@ TEST_P(NodeCounts, are_learnt_whole_with_a_stage_of_a_member_that_is_ahead_or_be
   for (const std::uint64_t done : {number - 2, number, number + 2}) {
     Words words{};
     Member member{words};
-    auto& slot = words.slot(number, SlotRow::ahead);
+    auto& slot = words.slot(number, SlotBank::ahead);
     slot.stage = node_stage(number, 1);
     slot.done = static_cast<std::uint32_t>(done);
     std::uint64_t call = 0;
@@ -56,25 +56,25 @@ TEST_P(NodeCounts, are_learnt_whole_with_a_stage_of_a_member_that_is_ahead_or_be
   }
 }
 
-TEST(node_slots, of_a_turn_are_all_of_a_row_and_no_slot_is_in_both) {
+TEST(node_slots, of_a_turn_are_all_of_a_bank_and_no_slot_is_in_both) {
   std::array<int, 2 * std::size_t{node_slot_count}> used{};
-  for (const SlotRow row : {SlotRow::ahead, SlotRow::together}) {
+  for (const SlotBank bank : {SlotBank::ahead, SlotBank::together}) {
     for (std::uint64_t number = 0; number < node_slot_count; ++number)
-      ++used.at(Words::slot_index(number, row));
+      ++used.at(Words::slot_index(number, bank));
   }
   EXPECT_THAT(used, testing::Each(1));
 }
 
 TEST(node_slots, lie_at_equal_distances_where_members_run_ahead_and_never_where_they_exchange) {
-  const auto distance = [](std::uint64_t number, SlotRow row) {
-    return std::int64_t{Words::slot_index(number + 1, row)} -
-           std::int64_t{Words::slot_index(number, row)};
+  const auto distance = [](std::uint64_t number, SlotBank bank) {
+    return std::int64_t{Words::slot_index(number + 1, bank)} -
+           std::int64_t{Words::slot_index(number, bank)};
   };
   for (std::uint64_t number = 0; number < 2 * std::uint64_t{node_slot_count}; ++number) {
     const auto next = number + 1;
-    EXPECT_NE(distance(number, SlotRow::together), distance(next, SlotRow::together)) << number;
+    EXPECT_NE(distance(number, SlotBank::together), distance(next, SlotBank::together)) << number;
     if (next % node_slot_count != 0) {
-      EXPECT_EQ(distance(number, SlotRow::ahead), 1) << number;
+      EXPECT_EQ(distance(number, SlotBank::ahead), 1) << number;
     }
   }
 }
@@ -88,8 +88,8 @@ TEST(node_slots, that_operations_used_are_as_new_but_for_data_when_the_slab_serv
       return std::span{reinterpret_cast<std::byte*>(&slot), sizeof slot};
     };
     for (std::uint64_t number = 0; number < operation_count; ++number) {
-      for (const SlotRow row : {SlotRow::ahead, SlotRow::together})
-        std::ranges::fill(bytes_of(words.slot(number, row)), std::byte{0xff});
+      for (const SlotBank bank : {SlotBank::ahead, SlotBank::together})
+        std::ranges::fill(bytes_of(words.slot(number, bank)), std::byte{0xff});
     }
     words.clear(operation_count);
     EXPECT_EQ(words.done, 0U);
@@ -105,7 +105,7 @@ TEST_P(NodeCounts, of_another_turn_are_no_stage_that_is_awaited) {
   const std::uint64_t number = GetParam();
   Words words{};
   Member member{words};
-  auto& slot = words.slot(number, SlotRow::ahead);
+  auto& slot = words.slot(number, SlotBank::ahead);
   slot.stage = node_stage(number - 2 * half_turn, 1);
   std::uint64_t call = 0;
   EXPECT_FALSE(member.has_come(slot, node_stage(number, 1), number, call));

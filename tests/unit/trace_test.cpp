@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -194,6 +195,7 @@ TEST(a_traced_job, says_who_came_late) {
         timeline_of({folder / "job.0.json", folder / "job.1.json", folder / "job.2.json"});
     align(timeline);
     const auto late = late_ranks(timeline);
+    EXPECT_TRUE(std::ranges::is_sorted(late, std::greater{}, &Late::late_us));
     // Three of them; a busy machine may hold another rank up for longer in one.
     EXPECT_GE(std::ranges::count_if(late,
                                     [](const Late& each) {

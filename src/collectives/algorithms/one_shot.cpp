@@ -39,7 +39,7 @@ Part to_root(const Group& group, const Arguments& arguments, std::span<const std
 // A collective: its part(), what a rank does by itself while others come, and how it takes what
 // they gave.
 struct Shot {
-  static constexpr SlotRow row = SlotRow::ahead;
+  static constexpr SlotBank bank = SlotBank::ahead;
   static void keep(const Group& /*group*/, const Arguments& /*arguments*/) {}
   static void take(const NodeOperation& /*node*/, const Group& /*group*/,
                    const Arguments& /*arguments*/) {}
@@ -67,7 +67,7 @@ Task go_on(Group group, const Arguments& arguments, Part part, bool has_given, N
 template <class Shot>
 Task run(Group group, const Arguments& arguments) {
   const Part part = Shot::part(group, arguments);
-  NodeOperation node{group, NodeOperation::staging_for(part.given.size()), Shot::row};
+  NodeOperation node{group, NodeOperation::staging_for(part.given.size()), Shot::bank};
   if (part.gives && !node.has_own_slot() && !node.own_slot().is_soon_over())
     return go_on<Shot>(group, arguments, part, false, std::move(node));
   give<Shot>(node, part, group, arguments);
@@ -79,7 +79,7 @@ Task run(Group group, const Arguments& arguments) {
 
 // One in which every member gives and takes.
 struct Exchange : Shot {
-  static constexpr SlotRow row = SlotRow::together;
+  static constexpr SlotBank bank = SlotBank::together;
 };
 
 // A flag alone.
@@ -113,8 +113,8 @@ Cost broadcast_cost(const CallShape& shape, const CostModel& model) {
 // published.
 template <Collective collective>
 struct Reduction : Shot {
-  static constexpr SlotRow row =
-      collective == Collective::reduce ? SlotRow::ahead : SlotRow::together;
+  static constexpr SlotBank bank =
+      collective == Collective::reduce ? SlotBank::ahead : SlotBank::together;
   static std::size_t in_bytes(const Arguments& arguments) {
     return collective == Collective::reduce_scatter ? arguments.in_blocks.bytes()
                                                     : arguments.bytes();

@@ -167,7 +167,7 @@ void keep_block(const Group& group, std::byte* target, const std::byte* source, 
 // A form: what a rank gives, what it takes itself, the members that may have something
 // for it, and where it takes what is due from one of them.
 struct Gather {
-  static constexpr SlotRow row = SlotRow::ahead;
+  static constexpr SlotBank bank = SlotBank::ahead;
   static Given given(const Group& group, const Arguments& arguments) {
     if (group.rank() == arguments.root) return {};
     return {arguments.in, only_block(arguments), arguments.root, Given::none};
@@ -196,7 +196,7 @@ struct FromTable {
 };
 
 struct Scatter : FromTable {
-  static constexpr SlotRow row = SlotRow::ahead;
+  static constexpr SlotBank bank = SlotBank::ahead;
   static Given given(const Group& group, const Arguments& arguments) {
     if (group.rank() != arguments.root) return {};
     return {arguments.in, arguments.in_blocks, 0, arguments.root};
@@ -216,7 +216,7 @@ struct Scatter : FromTable {
 };
 
 struct Alltoall : FromTable {
-  static constexpr SlotRow row = SlotRow::together;
+  static constexpr SlotBank bank = SlotBank::together;
   static Given given(const Group& group, const Arguments& arguments) {
     return {arguments.in, arguments.in_blocks, 0, group.rank()};
   }
@@ -303,7 +303,7 @@ Task go_on(Group group, const Arguments& arguments, Given given, bool has_begun,
 template <class Form>
 Task run(Group group, const Arguments& arguments) {
   const Given given = Form::given(group, arguments);
-  NodeOperation node{group, given.staging_bytes(), Form::row};
+  NodeOperation node{group, given.staging_bytes(), Form::bank};
   const RankRange givers = Form::givers(group, arguments);
   const auto due = [&](int from) { return due_from<Form>(group, arguments, givers, from); };
   given.note(node);

@@ -2,7 +2,7 @@
 // mapped by all.
 //
 // Operations have numbers, the same on every rank. Operation k of a rank publishes in the slot
-// of turn k mod slot_count in one of two rows: a number and a step, and where its data lie: in the
+// of turn k mod slot_count in one of two banks: a number and a step, and where its data lie: in the
 // slot, in its staging, or in a Buffer; readers do not care. Only the owner writes a slab, but for
 // a guard. A slot, or a part of the staging, is written again when every member has finished the
 // operation that used it before.
@@ -225,7 +225,7 @@ class NodeMemory final : public progress::Pollable {
   // A member that had begun to fill and is gone fills no more. Costs calls of the system.
   void end_fills_of_the_dead() noexcept;
   // Has a member called something else than we did? For a rank that waits for something else and
-  // did not need to look, as the root of a broadcast, or whose member publishes in the other row:
+  // did not need to look, as the root of a broadcast, or whose member publishes in the other bank:
   // the error comes through the listener.
   void check_calls() noexcept;
   // This rank reads nothing of the members' any more.

@@ -59,11 +59,11 @@ class NodeOperation {
  public:
   // staging_bytes: of its staging, which this rank alone needs.
   explicit NodeOperation(const Group& group, std::size_t staging_bytes = 0,
-                         SlotRow row = SlotRow::ahead) noexcept
+                         SlotBank bank = SlotBank::ahead) noexcept
       : memory_{group.node()},
         number_{memory_.begin()},
         call_{std::uint64_t{group.signature()} << 32 | group.operation()},
-        row_{row} {
+        bank_{bank} {
     if (staging_bytes > 0) staging_ = memory_.take_staging(number_, staging_bytes);
   }
   // To the task that goes on with it.
@@ -72,7 +72,7 @@ class NodeOperation {
         number_{other.number_},
         call_{other.call_},
         staging_{other.staging_},
-        row_{other.row_},
+        bank_{other.bank_},
         kind_{other.kind_},
         ends_{std::exchange(other.ends_, false)} {}
   NodeOperation& operator=(NodeOperation&&) = delete;
@@ -150,9 +150,9 @@ class NodeOperation {
     prefetch_next(data.size());
   }
   // Takes the lines of this rank's slot of the next operation, for so many bytes, should it be in
-  // this row.
+  // this bank.
   void prefetch_next(std::size_t bytes) noexcept {
-    memory_.prefetch_slot(memory_.own_slab().slot(number_ + 1, row_), bytes);
+    memory_.prefetch_slot(memory_.own_slab().slot(number_ + 1, bank_), bytes);
   }
   // The same with data that this rank has staged.
   void publish_staged() noexcept {
@@ -295,10 +295,10 @@ class NodeOperation {
   }
 
  private:
-  NodeSlot& own() const noexcept { return memory_.own_slab().slot(number_, row_); }
+  NodeSlot& own() const noexcept { return memory_.own_slab().slot(number_, bank_); }
   std::uint64_t stage(std::uint32_t step) const noexcept { return node_stage(number_, step); }
-  std::uint32_t slot_index() const noexcept { return NodeSlab::slot_index(number_, row_); }
-  NodeSlot& slot_of(int rank) const noexcept { return memory_.slab(rank).slot(number_, row_); }
+  std::uint32_t slot_index() const noexcept { return NodeSlab::slot_index(number_, bank_); }
+  NodeSlot& slot_of(int rank) const noexcept { return memory_.slab(rank).slot(number_, bank_); }
   std::pair<MemoryKind, std::uint64_t> located(const std::byte* data,
                                                std::size_t bytes) const noexcept {
     if (const auto offset = memory_.offset_in_arena(data, bytes))
@@ -334,7 +334,7 @@ class NodeOperation {
   std::uint64_t number_;
   std::uint64_t call_;
   StagingRing::Part staging_{};
-  SlotRow row_;
+  SlotBank bank_;
   MemoryKind kind_ = MemoryKind::slab;  // what this rank published
   bool ends_ = true;                    // here, not in another one
 };

@@ -19,7 +19,7 @@ inline constexpr std::size_t node_slot_bytes = 1024;  // of data beside the flag
 inline constexpr std::uint32_t node_slot_count = 64;
 
 // In which slots an operation publishes: fixed by the algorithm, which all members choose alike.
-enum class SlotRow : std::uint8_t {
+enum class SlotBank : std::uint8_t {
   // Some members only give, and run ahead. Slots lie at equal distances: the processor of who reads
   // them one after another fetches the next ones early.
   ahead,
@@ -102,7 +102,7 @@ struct NodeWords {
   // That uses this slab here. Another one, or 0: the owner reads nothing of the members of the one
   // before any more.
   std::uint64_t communicator;
-  Slot slots[2 * slot_count];  // NOLINT(*-avoid-c-arrays): one row behind the other
+  Slot slots[2 * slot_count];  // NOLINT(*-avoid-c-arrays): one bank behind the other
 
   // As new, for another communicator: nobody reads it any more, and its owner has left the one
   // before. operation_count: so many it has begun there; it wrote no slots of later ones.
@@ -110,16 +110,18 @@ struct NodeWords {
     Atomics::store_relaxed(&done, std::uint32_t{0});
     Atomics::store_relaxed(&revocations.word, std::uint32_t{0});
     for (std::uint64_t number = 0; number < operation_count && number < slot_count; ++number) {
-      slot(number, SlotRow::ahead).clear();
-      slot(number, SlotRow::together).clear();
+      slot(number, SlotBank::ahead).clear();
+      slot(number, SlotBank::together).clear();
     }
   }
 
   // A slot is written again when every member has finished the operation that used it before.
-  Slot& slot(std::uint64_t number, SlotRow row) noexcept { return slots[slot_index(number, row)]; }
-  static constexpr std::uint32_t slot_index(std::uint64_t number, SlotRow row) noexcept {
+  Slot& slot(std::uint64_t number, SlotBank bank) noexcept {
+    return slots[slot_index(number, bank)];
+  }
+  static constexpr std::uint32_t slot_index(std::uint64_t number, SlotBank bank) noexcept {
     const auto turn = static_cast<std::uint32_t>(number % slot_count);
-    if (row == SlotRow::ahead) return turn;
+    if (bank == SlotBank::ahead) return turn;
     return slot_count + turn / 2 + turn % 2 * ((slot_count + 1) / 2);
   }
 };
