@@ -69,13 +69,19 @@ CallHistory::Signatures CallHistory::signatures() const {
   return last;
 }
 
-std::optional<std::uint32_t> CallHistory::first_difference(const Signatures& peers) const noexcept {
+std::optional<std::uint32_t> CallHistory::first_difference(const Signatures& peers,
+                                                           bool peer_saw_one) const noexcept {
+  bool is_one_remembered = false;
   std::uint32_t operation = peers.first_operation;
   for (const std::uint32_t signature : peers.values) {
     if (!agrees(operation, signature)) return operation;
+    is_one_remembered |= remembers(operation);
     ++operation;
   }
-  return std::nullopt;
+  // Signatures that agree stand for all calls before them, too. Then what the peer saw was left by
+  // a call of 2^32 calls ago, which had the same number: memory that nobody has written since.
+  if (is_one_remembered || !peer_saw_one) return std::nullopt;
+  return peers.first_operation;
 }
 
 }  // namespace qpmesh::context

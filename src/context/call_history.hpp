@@ -137,8 +137,9 @@ class CallHistory {
   };
   Signatures signatures() const;
   // The first call that a peer has called differently, of those that both have begun and still
-  // remember.
-  std::optional<std::uint32_t> first_difference(const Signatures& peers) const noexcept;
+  // remember. peer_saw_one: where there is no such call, what the peer says counts.
+  std::optional<std::uint32_t> first_difference(const Signatures& peers,
+                                                bool peer_saw_one = false) const noexcept;
 
   // Does a peer's signature of a collective agree with our call? True also when we have
   // not come to it, or no longer remember it.

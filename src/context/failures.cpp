@@ -280,9 +280,7 @@ void Context::handle_mismatch(CommunicatorState& state, int peer, const ControlF
 // The first difference is what both ranks are told of: this one says its call, and wants to hear
 // the peer's.
 void Context::answer_calls(CommunicatorState& state, int peer, const ControlFrame& frame) {
-  auto operation = state.history().first_difference(frame.signatures);
-  // The peer has seen one, but what one of the two remembers ends before the other's begins.
-  if (!operation && frame.reply_wanted) operation = frame.signatures.first_operation;
+  const auto operation = state.history().first_difference(frame.signatures, frame.reply_wanted);
   if (!operation) return;
   send_control(peer, encode({.kind = ControlFrame::Kind::mismatch,
                              .communicator = state.id(),

@@ -26,6 +26,7 @@ struct Membership {
   Words* own_words;
   OwnNodeWords<A, slots> own;
   std::array<Member, ranks> members;
+  std::array<SlotBank, 2> banks{SlotBank::ahead, SlotBank::ahead};  // of operations by turns
 
   Membership(Words (&words_of_all)[ranks], std::size_t own_rank)
       : Membership{words_of_all, own_rank, std::make_index_sequence<ranks>{}} {}
@@ -41,6 +42,9 @@ struct Membership {
   }
   static constexpr std::uint64_t call_of(std::uint64_t number) { return 100 + number; }
 
+  Slot& slot(Words& words, std::uint64_t number) const {
+    return words.slot(number, banks[number % banks.size()]);
+  }
   // Until the slot may be written: every member has finished the operation that used it before.
   void await_own_slot(std::uint64_t number) {
     for (std::size_t i = 0; i < members.size(); ++i) {
@@ -48,26 +52,25 @@ struct Membership {
     }
   }
   void publish(std::uint64_t number) {
-    Slot& slot = own_words->slot(number, SlotBank::ahead);
+    Slot& own_slot = slot(*own_words, number);
     const std::uint32_t value = datum(rank, number);
-    slot.put(std::as_bytes(std::span{&value, 1}));
-    slot.put_kind(MemoryKind::slab);
-    own.name_call(slot, call_of(number));
-    own.publish(slot, node_stage(number, 1));
+    own_slot.put(std::as_bytes(std::span{&value, 1}));
+    own_slot.put_kind(MemoryKind::slab);
+    own.name_call(own_slot, call_of(number));
+    own.publish(own_slot, node_stage(number, 1));
   }
   bool has_come(std::size_t i, std::uint64_t number) {
     std::uint64_t call = 0;
-    if (!members[i].has_come(members[i].words().slot(number, SlotBank::ahead),
-                             node_stage(number, 1), own.done(), call))
-      return false;
+    const Slot& theirs = slot(members[i].words(), number);
+    if (!members[i].has_come(theirs, node_stage(number, 1), own.done(), call)) return false;
     require(call == call_of(number), "the call of another operation");
     return true;
   }
   void read(std::size_t i, std::uint64_t number) {
-    const Slot& slot = members[i].words().slot(number, SlotBank::ahead);
+    const Slot& theirs = slot(members[i].words(), number);
     std::uint32_t value = 0;
-    require(slot.data_kind() == MemoryKind::slab, "the memory of another operation");
-    A::copy(reinterpret_cast<std::byte*>(&value), slot.data, sizeof value);
+    require(theirs.data_kind() == MemoryKind::slab, "the memory of another operation");
+    A::copy(reinterpret_cast<std::byte*>(&value), theirs.data, sizeof value);
     require(value == datum(i, number), "the data of another operation");
   }
   void await_and_read(std::size_t i, std::uint64_t number) {
@@ -83,13 +86,15 @@ constexpr Harmless told_by_stage[] = {
     {Damage::no_acquire, "has_come", 2, "the stage is acquired, and no step is published between"}};
 
 // Everybody publishes and reads everybody's, as a small allreduce.
-template <std::size_t ranks, std::uint32_t operations, std::uint32_t slots>
+template <std::size_t ranks, std::uint32_t operations, std::uint32_t slots,
+          SlotBank odd = SlotBank::ahead>
 struct AllPublish {
   static constexpr std::size_t threads = ranks;
   NodeWords<A, slots> words[ranks]{};
 
   void run(std::size_t rank) {
     Membership node{words, rank};
+    node.banks[1] = odd;
     for (std::uint32_t number = 0; number < operations; ++number) {
       node.await_own_slot(number);
       node.publish(number);
@@ -104,6 +109,17 @@ struct AllPublish {
 TEST(members_of_a_node, use_their_slots_again_when_all_have_read_them) {
   expect_right_and_every_mutant_found<AllPublish<2, 3, 1>>(
       {nobody_sleeps, told_by_stage[0], told_by_stage[1]});
+}
+// Then operation 2 finds the slot of operation 0, and that of operation 1 lies untouched beside it.
+TEST(members_of_a_node, use_slots_of_both_banks_again_by_turns) {
+  constexpr const char* told_by_other_bank =
+      "the operation between was published, and seen, after the loads from the slot used again";
+  expect_right_and_every_mutant_found<AllPublish<2, 3, 1, SlotBank::together>>(
+      {nobody_sleeps,
+       told_by_stage[0],
+       told_by_stage[1],
+       {Damage::no_release, "end", 1, told_by_other_bank},
+       {Damage::no_acquire, "is_done", 1, told_by_other_bank}});
 }
 // With one slot the exploration does not end in ten minutes.
 TEST(members_of_a_node, read_of_two_others_what_each_has_published) {

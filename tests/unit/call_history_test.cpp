@@ -73,6 +73,18 @@ TEST(call_history, remembers_so_many_calls_and_says_what_is_past) {
   EXPECT_EQ(one.describe(many), "a call not made yet");
 }
 
+TEST(call_history, a_difference_that_a_peer_saw_counts_where_no_call_is_remembered_by_both) {
+  constexpr bool peer_saw_one = true;
+  const CallHistory one = of_roots({0, 1, 2});
+  EXPECT_EQ(one.first_difference(of_roots({0, 1, 2, 3}).signatures(), peer_saw_one), std::nullopt)
+      << "what it saw was left by a call of 2^32 calls ago";
+  EXPECT_EQ(one.first_difference(of_roots({0, 1, 3}).signatures(), peer_saw_one), 2U);
+  constexpr std::size_t far_ahead = 3 + CallHistory::remembered_max;
+  const CallHistory::Signatures peers = of_roots(std::vector<int>(far_ahead, 0)).signatures();
+  EXPECT_EQ(one.first_difference(peers, peer_saw_one), peers.first_operation);
+  EXPECT_EQ(one.first_difference(peers), std::nullopt);
+}
+
 TEST(control_frames, carry_signatures_and_no_more_than_are_remembered) {
   ControlFrame frame{.kind = ControlFrame::Kind::calls, .communicator = 7, .reply_wanted = true};
   frame.signatures.first_operation = 70;
