@@ -95,9 +95,15 @@ std::vector<std::string> addresses_for(Reach reach, const std::string& bootstrap
                                        std::span<const std::string> interface_addresses) {
   const Address told = read(bootstrap_address);
   const bool meaningful = told.bytes != 0 && scope_of(told) != Scope::link_local;
-  if (meaningful && !(scope_of(told) == Scope::loopback && reach.beyond))
-    return {bootstrap_address};
   std::vector<std::string> chosen;
+  if (meaningful && !(scope_of(told) == Scope::loopback && reach.beyond)) {
+    chosen.push_back(bootstrap_address);
+    if (!reach.beyond) return chosen;
+    std::ranges::copy_if(interface_addresses, std::back_inserter(chosen), [&](const auto& each) {
+      return each != bootstrap_address && scope_of(read(each)) != Scope::loopback;
+    });
+    return chosen;
+  }
   const auto take = [&](bool loopback) {
     std::ranges::copy_if(
         interface_addresses, std::back_inserter(chosen),

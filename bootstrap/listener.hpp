@@ -33,8 +33,10 @@ struct Reach {
   bool beyond = false;        // some that do not
 };
 
-// The address that the bootstrap uses, where it is of use to all; otherwise loopback for those who
-// have it too, every other address for those who do not.
+// In the order in which they are tried. The address that the bootstrap uses, where it is of use to
+// all, and every other one but loopback for those beyond: the bootstrap's may lead from rank 0
+// alone to here. Otherwise loopback for those who have it too, every other address for those who do
+// not.
 std::vector<std::string> addresses_for(Reach reach, const std::string& bootstrap_address,
                                        std::span<const std::string> interface_addresses);
 

@@ -308,11 +308,13 @@ TEST(remote_links, refuse_an_address_that_is_a_name) {
 using Hosts = std::vector<std::string>;
 const Hosts interfaces{"10.0.0.1", "127.0.0.1", "172.17.0.1", "::1", "fd00::1"};
 
-TEST(addresses, are_the_bootstraps_where_all_can_use_it) {
+TEST(addresses, are_first_the_bootstraps_where_all_can_use_it) {
   using bootstrap::addresses_for;
-  EXPECT_EQ(addresses_for({.beyond = true}, "172.17.0.1", interfaces), Hosts{"172.17.0.1"});
+  EXPECT_EQ(addresses_for({.beyond = true}, "172.17.0.1", interfaces),
+            (Hosts{"172.17.0.1", "10.0.0.1", "fd00::1"}));
   EXPECT_EQ(addresses_for({.same_network = true, .beyond = true}, "fd00::1", interfaces),
-            Hosts{"fd00::1"});
+            (Hosts{"fd00::1", "10.0.0.1", "172.17.0.1"}));
+  EXPECT_EQ(addresses_for({.same_network = true}, "10.0.0.1", interfaces), Hosts{"10.0.0.1"});
   EXPECT_EQ(addresses_for({.same_network = true}, "127.0.0.1", interfaces), Hosts{"127.0.0.1"});
 }
 

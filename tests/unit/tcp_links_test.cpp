@@ -128,6 +128,29 @@ TEST_F(OnTwoHosts, ranks_go_on_to_the_next_address_where_one_leads_nowhere) {
   }));
 }
 
+// Rank 0 is met at an address to which the other host has no way.
+class MetElsewhere : public ThreadBootstrap {
+ public:
+  using ThreadBootstrap::ThreadBootstrap;
+  std::string local_address() const override { return rank() == 0 ? "10.88.0.1" : "10.77.0.2"; }
+};
+
+TEST_F(OnTwoHosts, ranks_link_at_another_address_where_the_bootstraps_leads_nowhere) {
+  hosts_.ip(0, {"addr", "add", "10.88.0.1/32", "dev", "lo"});
+  hosts_.ip(1, {"route", "add", "10.88.0.0/24", "via", "10.77.0.99"});
+  ASSERT_EQ(hosts_.problem(), "");
+  ThreadGathering gathering{2};
+  expect_none(run_ranks(2, [&](int rank) {
+    hosts_.enter(rank);
+    MetElsewhere ranks{gathering, rank};
+    Options options = over_tcp();
+    options.handshake_timeout_ms = 200;
+    Communicator world = init(ranks, options);
+    compute(world);
+    world.finish();
+  }));
+}
+
 TEST_F(OnTwoHosts, ranks_meet_over_ipv6_where_the_options_ask_for_it) {
   hosts_.ip(0, {"addr", "add", "fd77::1/64", "dev", "cable", "nodad"});
   hosts_.ip(1, {"addr", "add", "fd77::2/64", "dev", "cable", "nodad"});
