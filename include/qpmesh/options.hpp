@@ -46,7 +46,7 @@ struct Options {
   // QPMESH_CONNECT: cm = queue pairs are connected by the RDMA communication manager (agreed)
   ConnectBy connect = ConnectBy::exchange;
   // QPMESH_CONNECT_WHEN: first_use = over tcp and verbs a pair is connected when it first exchanges
-  // a message (agreed)
+  // a message, but not by the communication manager (agreed)
   ConnectWhen connect_when = ConnectWhen::init;
   // QPMESH_INIT_TIMEOUT_MS
   std::int64_t init_timeout_ms = 30'000;

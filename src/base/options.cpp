@@ -77,7 +77,8 @@ constexpr std::array table{
          "asks the RDMA communication manager (modules rdma_cm and rdma_ucm)."),
     name("connect_when", "QPMESH_CONNECT_WHEN", &Options::connect_when, connect_when_names, agreed,
          "When ranks are connected over tcp and verbs: all pairs in `init`, or with `first_use` "
-         "each pair when it first exchanges a message, which then waits for both ranks to look."),
+         "each pair when it first exchanges a message, which then waits for both ranks to look. "
+         "With `QPMESH_CONNECT=cm` all pairs of verbs are connected in `init`."),
     number("init_timeout_ms", "QPMESH_INIT_TIMEOUT_MS", &Options::init_timeout_ms, "ms", 1, day_ms,
            own, "How long `init` waits for all ranks."),
     number("handshake_timeout_ms", "QPMESH_HANDSHAKE_TIMEOUT_MS", &Options::handshake_timeout_ms,

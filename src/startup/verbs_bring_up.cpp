@@ -91,6 +91,11 @@ class Linking {
   // Every step is taken by all ranks, also by those that need no link.
   NetworkLinks run() {
     if (!choice_.choose(bootstrap_, deadline_)) return {};
+    if (wants_first_use() && asks_manager() && parts_.rank == 0) {
+      parts_.log.warning(
+          "QPMESH_CONNECT_WHEN=first_use does nothing with QPMESH_CONNECT=cm: all pairs are "
+          "connected in init");
+    }
     lay_out_rings();
     tests_ = bootstrap::agree(bootstrap_, deadline_, [&] {
       open();
@@ -298,10 +303,9 @@ class Linking {
     return {places.slot + mirror_offset(), layout_.slot_bytes()};
   }
 
+  bool wants_first_use() const { return parts_.options.connect_when == ConnectWhen::first_use; }
   // The communication manager connects in init.
-  bool connects_later() const {
-    return parts_.options.connect_when == ConnectWhen::first_use && !asks_manager();
-  }
+  bool connects_later() const { return wants_first_use() && !asks_manager(); }
 
   void connect_later(const std::vector<Blob>& rings) {
     result_.links.resize(at(size()));
