@@ -4,7 +4,7 @@
 # In load order where it matters: RoCE's ICRC needs crc32 before a device is added. modprobe adds what they depend on.
 guest_modules=(crc32_generic crc32_pclmul virtio_pci virtio_console 9p 9pnet_virtio overlay virtio_net dummy
                ib_uverbs rdma_rxe rdma_ucm ib_umad sch_netem
-               sch_ingress cls_u32 act_gact)
+               sch_ingress cls_u32 act_gact crc32c_generic libcrc32c)  # the last two: siw
 
 # Where those and all they depend on are in the kernel package.
 module_folders=(arch crypto lib net fs/9p fs/netfs fs/fscache fs/overlayfs fs/configfs drivers/infiniband drivers/virtio
@@ -44,30 +44,34 @@ fetch_kernel() {  # DIR
   [ -z "$missing" ] || skip "no kernel for guests can be made, these commands are missing: $missing"
   work=$(mktemp -d "$dir/fetch.XXXXXX")
   package=${VM_KERNEL_DEB:-}
-  [ -n "$package" ] || { download_kernel "$work" && package=$(echo "$work"/*.deb); } ||
+  [ -n "$package" ] || { say "downloading Debian's kernel image"; download "$work" linux-image-amd64 && package=$(echo "$work"/*.deb); } ||
     { rm -rf "$work"; skip "no kernel for guests: apt-get could not download linux-image-amd64; VM_KERNEL_DEB may name a package file"; }
   say "unpacking $(basename "$package")"
   unpack_kernel "$package" "$work" || fail "$package does not hold what guests need; see $work"
   rm -rf "$work"
 }
 
-# Asks the system's package lists first. Where they are missing or too old, lists of our own, which takes no root.
-download_kernel() {  # WORK
+# Debian's packages, as files in WORK. Asks the system's package lists first. Where they are missing or too old, lists of our own,
+# which takes no root.
+download() {  # WORK NAME…
   local work=$1 own_lists=(-o "Dir::State::Lists=$1/lists" -o "Dir::Cache=$1/cache" -o Debug::NoLocking=1)
+  shift
   command -v apt-get >/dev/null || return 1
-  say "downloading Debian's kernel image"
-  download_with "$work" && return 0
+  download_with "$work" "$*" && return 0
   mkdir -p "$work/lists/partial" "$work/cache/archives/partial"
-  apt-get "${own_lists[@]}" update >"$work/log" 2>&1 && download_with "$work" "${own_lists[@]}" && return 0
+  apt-get "${own_lists[@]}" update >"$work/log" 2>&1 && download_with "$work" "$*" "${own_lists[@]}" && return 0
   tail -n 5 "$work/log" >&2
   return 1
 }
 
-download_with() {  # WORK [APT-OPTION…]
-  local work=$1 name
-  shift
-  name=$(apt-cache "$@" depends linux-image-amd64 2>>"$work/log" | sed -n 's/^ *Depends: \(linux-image-[^ ]*\)$/\1/p' | head -n 1)
-  [ -n "$name" ] && (cd "$work" && apt-get "$@" download "$name" >>log 2>&1)
+# Of linux-image-amd64, which holds nothing, the package that it depends on.
+download_with() {  # WORK "NAME…" [APT-OPTION…]
+  local work=$1 names=$2
+  shift 2
+  [ "$names" != linux-image-amd64 ] ||
+    names=$(apt-cache "$@" depends "$names" 2>>"$work/log" | sed -n 's/^ *Depends: \(linux-image-[^ ]*\)$/\1/p' | head -n 1)
+  # shellcheck disable=SC2086
+  [ -n "$names" ] && (cd "$work" && apt-get "$@" download $names >>log 2>&1)
 }
 
 unpack_kernel() {  # PACKAGE WORK: makes DIR/VERSION beside WORK, whole or not at all
