@@ -74,7 +74,8 @@ constexpr std::array table{
          "immediates where its self-test in `init` finds them a tenth sooner."),
     name("connect", "QPMESH_CONNECT", &Options::connect, connect_names, agreed,
          "How queue pairs are connected: `exchange` sends their addresses over the bootstrap, `cm` "
-         "asks the RDMA communication manager (modules rdma_cm and rdma_ucm)."),
+         "asks the RDMA communication manager (modules rdma_cm and rdma_ucm), as iWARP devices "
+         "need."),
     name("connect_when", "QPMESH_CONNECT_WHEN", &Options::connect_when, connect_when_names, agreed,
          "When ranks are connected over tcp and verbs: all pairs in `init`, or with `first_use` "
          "each pair when it first exchanges a message, which then waits for both ranks to look. "

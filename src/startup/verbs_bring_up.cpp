@@ -112,9 +112,15 @@ class Linking {
     }
     const std::vector<Blob> addresses = gather_addresses();
     bootstrap::agree(bootstrap_, deadline_, [&] { return connect(addresses), Blob{}; });
-    if (asks_manager()) bootstrap::agree(bootstrap_, deadline_, [&] { return ready(), Blob{}; });
-    // Both ends of every link are ready: the first packets may travel.
-    bootstrap::agree(bootstrap_, deadline_, [&] { return probe(), Blob{}; });
+    // Both ends of every link are ready, then: the first packets may travel. Who calls sends first,
+    // as iWARP asks for (RFC 5044, section 7.1).
+    const auto calls = [&](int peer) { return asks_manager() && parts_.rank < peer; };
+    const auto is_called = [&](int peer) { return !calls(peer); };
+    if (asks_manager()) {
+      bootstrap::agree(bootstrap_, deadline_, [&] { return ready(), Blob{}; });
+      bootstrap::agree(bootstrap_, deadline_, [&] { return probe(calls), Blob{}; });
+    }
+    bootstrap::agree(bootstrap_, deadline_, [&] { return probe(is_called), Blob{}; });
     join_rails();
     memory_ = {};
     return std::move(result_);
@@ -217,6 +223,16 @@ class Linking {
   void rely() {
     if (first().choice.peers.empty()) return;
     const Notifications ours = choice_.relied_on(parts_.rank, tests_);
+    const DeviceFacts& device = choice_.device_of(first().choice);
+    const bool asks_for_immediates =
+        std::max(ours.small, ours.medium) == transport::Notification::immediate;
+    if (device.protocol == DeviceProtocol::iwarp && asks_for_immediates) {
+      base::throw_error({ErrorCode::no_resource}, "init",
+                        "QPMESH_NOTIFICATION=automatic or poll; QPMESH_TRANSPORT=tcp does without "
+                        "the device",
+                        "iWARP has no immediates, and {} cannot do without them: {}", device.name,
+                        ours.reason);
+    }
     for (Rail& rail : rails_) {
       if (rail.choice.peers.empty()) continue;
       Notifications least = ours;
@@ -354,15 +370,20 @@ class Linking {
     }
   }
 
-  void probe() {
+  // The paths to those peers.
+  void probe(const auto& is_meant) {
     const Deadline end = bootstrap::leaving_time_to_agree(*parts_.system, deadline_);
-    for (const Rail& rail : rails_) {
-      for (const int peer : rail.choice.peers)
-        probe_path(connection_to(peer, rail), result_.links[at(peer)].places, &rail == &second());
-    }
-    for (const Rail& rail : rails_) {
-      for (const int peer : rail.choice.peers) await_probe(peer, rail, end);
-    }
+    const auto for_each = [&](const auto& step) {
+      for (const Rail& rail : rails_) {
+        for (const int peer : rail.choice.peers) {
+          if (is_meant(peer)) step(peer, rail);
+        }
+      }
+    };
+    for_each([&](int peer, const Rail& rail) {
+      probe_path(connection_to(peer, rail), result_.links[at(peer)].places, &rail == &second());
+    });
+    for_each([&](int peer, const Rail& rail) { await_probe(peer, rail, end); });
   }
 
   void await_probe(int peer, const Rail& rail, Deadline end) const {

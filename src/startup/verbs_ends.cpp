@@ -16,7 +16,10 @@ void probe_path(VerbsConnection& connection, const messaging::PeerPlaces& places
   transport::RemoteAddress into =
       places.remote_slot + places.layout.slot_bytes() + places.layout.staging_bytes();
   if (second_rail) into.region = into.second_region;
-  connection.probe(places.staging.first(std::min(probed_bytes, places.staging.size())), into);
+  std::byte* const probed =
+      places.slot + places.layout.slot_bytes() + places.layout.staging_bytes();
+  connection.probe(places.staging.first(std::min(probed_bytes, places.staging.size())), into,
+                   {probed, probed_bytes});
 }
 
 VerbsEnds::VerbsEnds(VerbsTransport& first, VerbsTransport* second, Places places)

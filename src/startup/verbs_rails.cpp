@@ -33,6 +33,12 @@ RailChoice choose_ports_of(std::vector<Offer> offers, const std::vector<int>& no
   return rail;
 }
 
+bool has_iwarp(const Offer& offer) {
+  return std::ranges::any_of(offer.endpoints, [](const Endpoint& endpoint) {
+    return endpoint.gid_type == GidType::iwarp;
+  });
+}
+
 // What a rank tells of its rails (VerbsRails::test).
 struct Told {
   struct Rail {
@@ -148,8 +154,17 @@ int VerbsRails::choose_first(const std::vector<Offer>& all, const std::vector<in
 
 // As the first, of the ports that it has left.
 void VerbsRails::choose_second(std::vector<Offer> all, const std::vector<int>& node_ids) {
-  for (int rank = 0; rank < size(); ++rank)
-    all[at(rank)] = without(all[at(rank)], first().ports[at(rank)]);
+  for (int rank = 0; rank < size(); ++rank) {
+    Offer& offer = all[at(rank)];
+    const bool is_iwarp = has_iwarp(first().offers[at(rank)]);
+    offer = without(offer, first().ports[at(rank)]);
+    // Who takes over what a rail has lost must know what the peer has acknowledged.
+    const auto erased = std::erase_if(offer.endpoints, [&](const Endpoint& endpoint) {
+      return is_iwarp || endpoint.gid_type == GidType::iwarp;
+    });
+    if (erased > 0 && offer.endpoints.empty())
+      offer.why_none = {.cause = "iWARP does not say what a peer has received"};
+  }
   RailChoice& rail = chosen_.back();
   rail = choose_ports_of(std::move(all), node_ids);
   for (int low = 0; low < size(); ++low) {
@@ -244,6 +259,8 @@ Blob VerbsRails::test(const RailChoice& rail) const {
   if (rail.peers.empty()) return {};
   const Tester tester = tester_of(rail, parts_.rank);
   if (tester.rank != parts_.rank || &chosen_[tester.rail] != &rail) return {};
+  // A device of iWARP has no loop that it could be tried in without the manager.
+  if (endpoint_of(rail).gid_type == GidType::iwarp) return encode(Placement{});
   const Placement seen = test_placement(*parts_.system, endpoint_of(rail));
   parts_.log.info(
       "self-test of {}: {} records, {} seen in part, {} out of order, {} overtook their "

@@ -86,8 +86,10 @@ PortFacts port(std::istream& words) {
 }
 
 GidFacts entry(std::istream& words) {
-  const std::map<std::string, GidType> types{
-      {"ib", GidType::infiniband}, {"v1", GidType::roce_v1}, {"v2", GidType::roce_v2}};
+  const std::map<std::string, GidType> types{{"ib", GidType::infiniband},
+                                             {"v1", GidType::roce_v1},
+                                             {"v2", GidType::roce_v2},
+                                             {"iwarp", GidType::iwarp}};
   GidFacts facts;
   std::string address;
   std::string type;

@@ -61,6 +61,11 @@ TEST(init, opens_the_port_of_the_endpoint_with_the_access_that_was_asked_for) {
             static_cast<unsigned>(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ));
 }
 
+TEST(init, asks_iwarp_for_nothing_but_the_access) {
+  const auto mask = to_init(roce("10.0.0.1", 0, GidType::iwarp), IBV_ACCESS_REMOTE_WRITE).mask;
+  EXPECT_EQ(mask, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS);
+}
+
 TEST(rtr, over_roce_addresses_the_peers_gid_and_nothing_of_infiniband) {
   for (const auto type : {GidType::roce_v1, GidType::roce_v2}) {
     const LinkEnd local{"", roce("10.0.0.1", 3, type), 0x11, 0xabc};
@@ -269,6 +274,12 @@ TEST(timers, give_up_after_a_second_by_default_and_outlast_a_pause_of_five_over_
   EXPECT_EQ(give_up_ms(timers_for(endpoint, 0)), 1073);
   endpoint.software = true;
   EXPECT_EQ(give_up_ms(timers_for(endpoint, 0)), 8'000);
+}
+
+TEST(timers, of_iwarp_leave_giving_up_to_the_connection_as_those_of_a_software_device) {
+  const auto endpoint = roce("10.0.0.1", 0, GidType::iwarp);
+  EXPECT_EQ(timers_for(endpoint, 0).silence_ms_max, 8'000);
+  EXPECT_EQ(timers_for(endpoint, 1'000).silence_ms_max, 1'000);
 }
 
 TEST(heartbeat, asks_an_idle_link_well_within_the_time_after_which_it_has_failed) {

@@ -44,7 +44,17 @@ TEST_P(Table, gives_these_endpoints_in_this_order) {
 
 INSTANTIATE_TEST_SUITE_P(
     of_a_machine, Table,
-    ::testing::Values(Shape{"softroce_on_an_interface_with_an_address",
+    ::testing::Values(Shape{"iwarp_where_the_manager_connects",
+                            R"(
+device siw0 driver=siw software iwarp
+port 1 active ethernet mtu=1024
+gid 0 10.0.0.1 iwarp eth0
+gid 1 fe80::1 iwarp eth0
+netdev eth0 up 10.0.0.1/24 fe80::1/64
+)",
+                            {.manager = true},
+                            "siw0:1/0 siw0:1/1"},
+                      Shape{"softroce_on_an_interface_with_an_address",
                             R"(
 device rxe0 driver=rdma_rxe software
 port 1 active ethernet mtu=1024
@@ -512,13 +522,12 @@ netdev docker0 up 172.17.0.1/16
                 R"(
 device siw0 driver=siw software iwarp
 port 1 active ethernet mtu=1024
-gid 0 10.0.0.1 v2 eth0
+gid 0 10.0.0.1 iwarp eth0
 netdev eth0 up 10.0.0.1/24
 )",
                 {},
-                {"iWARP is not supported, with QPMESH_CONNECT=cm neither: it has no immediates, "
-                 "and its caller must send first"},
-                {"RoCE or InfiniBand device"}},
+                {"iWARP is connected by the RDMA communication manager alone"},
+                {"QPMESH_CONNECT=cm"}},
         Useless{"zero_entries_only",
                 R"(
 device mlx5_0 driver=mlx5_core vendor=0x2c9 part=4119
@@ -729,7 +738,7 @@ TEST(an_encoded_offer, with_a_value_that_no_device_has_is_corrupt) {
   EXPECT_EQ(with([](Endpoint& each) { each.netdev = std::string(300, 'x'); }), "corrupt");
   EXPECT_EQ(with([](Endpoint& each) { each.link_layer = LinkLayer::unspecified; }), "corrupt");
   EXPECT_EQ(with([](Endpoint& each) { each.link_layer = LinkLayer::infiniband; }), "corrupt");
-  EXPECT_EQ(with([](Endpoint& each) { each.gid_type = static_cast<GidType>(3); }), "corrupt");
+  EXPECT_EQ(with([](Endpoint& each) { each.gid_type = static_cast<GidType>(4); }), "corrupt");
   auto many = offer;
   many.endpoints.resize(endpoints_max + 1, offer.endpoints[0]);
   EXPECT_EQ(refusal_of(encode(many)), "corrupt");

@@ -104,6 +104,19 @@ TEST(pairs_of_gids, without_a_common_type_name_both_hosts_and_all_they_offer) {
   EXPECT_THAT(found.why_none.hint, HasSubstr("QPMESH_GID_INDEX"));
 }
 
+TEST(pairs_of_gids, of_roce_and_iwarp_are_none) {
+  const auto roce = offer("a", ethernet("mlx5_0", "ens2", "10.0.0.1", 1));
+  const auto iwarp = offer("b",
+                           "device cxgb4_0 guid=2 iwarp\nport 1 active ethernet\n"
+                           "gid 0 10.0.0.2 iwarp ens2\nnetdev ens2 up 10.0.0.2/24\n",
+                           {.manager = true});
+  EXPECT_EQ(told(pairs(iwarp, iwarp), iwarp, iwarp), "cxgb4_0/0-cxgb4_0/0");
+  const auto found = pairs(roce, iwarp);
+  EXPECT_TRUE(found.pairs.empty());
+  EXPECT_THAT(found.why_none.cause,
+              AllOf(HasSubstr("(iWARP, ens2)"), HasSubstr("no common GID type")));
+}
+
 TEST(pairs_of_gids, without_a_common_address_family_name_it) {
   const auto low = offer("a", ethernet("mlx5_0", "ens2", "10.0.0.1", 1));
   const auto high =
@@ -404,7 +417,11 @@ INSTANTIATE_TEST_SUITE_P(
                            LinkLayer::ethernet, true, "poll poll"},
                       Kind{"a_stranger", "device x0 vendor=0x1234 part=1", LinkLayer::ethernet,
                            true, "immediate immediate"},
-                      Kind{"another_software_device", "device siw0 driver=siw software",
+                      Kind{"siw", "device siw0 driver=siw software iwarp", LinkLayer::ethernet,
+                           true, "poll poll"},
+                      Kind{"siw_on_arm", "device siw0 driver=siw software iwarp",
+                           LinkLayer::ethernet, false, "immediate immediate"},
+                      Kind{"another_software_device", "device x0 driver=x software",
                            LinkLayer::ethernet, true, "immediate immediate"}),
     [](const auto& instance) { return std::string{instance.param.name}; });
 

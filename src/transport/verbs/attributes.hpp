@@ -18,7 +18,7 @@ Attributes to_rts(const diagnosis::LinkDescription& link);
 
 // The two as the communication manager gives them, with its route, numbers and mask; what this
 // library decides for itself is that of to_rtr and to_rts: timers, reads, and no longer packets
-// than both ports carry. A mask of 0 (iWARP) asks for nothing.
+// than both ports carry.
 Attributes keep_to_link(const Attributes& by_cm, const diagnosis::LinkDescription& link);
 
 // How the local end addresses the peer: to_rtr uses it, and ibv_create_ah proves that it has a

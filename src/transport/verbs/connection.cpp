@@ -97,7 +97,7 @@ Post VerbsConnection::post(std::span<const Write> chain) noexcept {
     request.wr.rdma.rkey = write.target.region;
     request.next = i + 1 < chain.size() ? &requests_[i + 1] : nullptr;
   }
-  return hand_over(chain.size(), signalled);
+  return hand_over(chain.size(), signalled, !is_iwarp());
 }
 
 Post VerbsConnection::read(std::span<std::byte> target, std::optional<std::uint32_t> target_region,
@@ -105,6 +105,12 @@ Post VerbsConnection::read(std::span<std::byte> target, std::optional<std::uint3
   if (!may_post_) [[unlikely]]
     return refuse();
   if (!has_room()) return Post::busy;
+  return post_read(target, target_region, source, true);
+}
+
+Post VerbsConnection::post_read(std::span<std::byte> target,
+                                std::optional<std::uint32_t> target_region, RemoteAddress source,
+                                bool tell) noexcept {
   const std::uint64_t number = posted_ + 1;
   const auto key = parts_.transport->regions_.local_key(target, target_region);
   assert(key);
@@ -116,16 +122,18 @@ Post VerbsConnection::read(std::span<std::byte> target, std::optional<std::uint3
   request.sg_list = pieces_.data();
   request.num_sge = 1;
   request.wr_id =
-      encode({.connection = parts_.index, .number = number, .tell = true, .read = true});
+      encode({.connection = parts_.index, .number = number, .tell = tell, .read = true});
   request.send_flags = IBV_SEND_SIGNALED;
   request.opcode = IBV_WR_RDMA_READ;
   request.wr.rdma.remote_addr = source.offset;
   request.wr.rdma.rkey = source.region;
-  return hand_over(1, number);
+  return hand_over(1, number, true);
 }
 
-// Posts the first `count` of requests_; signalled: the last one that asks for a completion.
-Post VerbsConnection::hand_over(std::size_t count, std::uint64_t signalled) noexcept {
+// Posts the first `count` of requests_; signalled: the last one that asks for a completion, by
+// which the peer's device answers or does not.
+Post VerbsConnection::hand_over(std::size_t count, std::uint64_t signalled,
+                                bool is_answered) noexcept {
   ibv_send_wr* refused = nullptr;
   if (const int error = ibv_post_send(parts_.queue_pair.get(), requests_.data(), &refused);
       error != 0) {
@@ -139,6 +147,7 @@ Post VerbsConnection::hand_over(std::size_t count, std::uint64_t signalled) noex
     silence_ = {};
   }
   signalled_ = signalled;
+  if (is_answered) asked_for_ = signalled;
   return Post::posted;
 }
 
@@ -149,6 +158,7 @@ void VerbsConnection::on_sent(const ibv_wc& completion) noexcept {
   const bool cut = completion.status == IBV_WC_RETRY_EXC_ERR && short_probe_alone();
   // Completions of one queue pair come in order, and cover what was posted before.
   retired_ = id.number;
+  if (id.read || !is_iwarp()) answered_ = id.number;
   if (awaited && !awaits_completion()) --parts_.transport->awaiting_;
   if (completion.status == IBV_WC_SUCCESS) {
     if (id.tell) ++told_;
@@ -212,29 +222,37 @@ diagnosis::Explanation VerbsConnection::with_port(diagnosis::Explanation symptom
   return {.cause = fmt::format("{}; {}", down->cause, symptom.cause), .hint = down->hint};
 }
 
-// An empty write: it names no memory, and completes when all before it has been acknowledged.
+// An empty write: it names no memory, and completes when all before it has been acknowledged. Or a
+// read, where that says nothing.
 void VerbsConnection::post_marker() noexcept {
   if (!may_post_) return;
+  if (is_iwarp()) {
+    post_read(marker_target_, std::nullopt, marker_source_, false);
+    return;
+  }
   ibv_send_wr& request = requests_.front();
   request = {};
   request.wr_id = encode({.connection = parts_.index, .number = posted_ + 1});
   request.opcode = IBV_WR_RDMA_WRITE;
   request.send_flags = IBV_SEND_SIGNALED;
-  hand_over(1, posted_ + 1);
+  hand_over(1, posted_ + 1, true);
 }
 
-void VerbsConnection::probe(std::span<const std::byte> longest, RemoteAddress into) noexcept {
+void VerbsConnection::probe(std::span<const std::byte> longest, RemoteAddress into,
+                            std::span<std::byte> answers) noexcept {
   const Write write{.head = {}, .body = longest, .target = into};
   probes_ = true;
+  marker_source_ = into;
+  marker_target_ = answers.first(marker_bytes);
   post_marker();
   post({&write, 1});
   post_marker();
 }
 
-// Completions are the peer's acknowledgements, and the last writes may have asked for none.
+// The last writes may have asked for no answer.
 bool VerbsConnection::delivered() noexcept {
-  if (failed_ || retired_ == posted_) return true;
-  if (signalled_ != posted_ && has_room()) post_marker();
+  if (failed_ || answered_ == posted_) return true;
+  if (asked_for_ != posted_ && has_room()) post_marker();
   return false;
 }
 
@@ -261,16 +279,18 @@ void VerbsConnection::watch(std::chrono::milliseconds passed) noexcept {
 // A queue pair in RESET touches no memory any more, no target here and no source, as one that is
 // destroyed (InfiniBand specification, volume 1, section 10.3.1). It is destroyed with the
 // connection, which may take a minute: rxe waits for the packets that an interface keeps while it
-// is down. Where a device does not reset (iWARP) it is destroyed here.
+// is down. Where a device does not reset it is destroyed here: so with iWARP, where some say that
+// they have, and have not.
 void VerbsConnection::tear_down() noexcept {
   fail([&] { return on_link("torn down after an error,"); });
   if (awaits_completion()) --parts_.transport->awaiting_;
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RESET;
-  if (parts_.queue_pair && ibv_modify_qp(parts_.queue_pair.get(), &attributes, IBV_QP_STATE) == 0)
+  if (parts_.queue_pair && !is_iwarp() &&
+      ibv_modify_qp(parts_.queue_pair.get(), &attributes, IBV_QP_STATE) == 0)
     torn_down_ = std::move(parts_.queue_pair);
   parts_.queue_pair.reset();
-  signalled_ = retired_ = posted_;
+  signalled_ = retired_ = asked_for_ = answered_ = posted_;
 }
 
 }  // namespace qpmesh::transport::verbs

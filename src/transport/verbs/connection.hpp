@@ -98,8 +98,10 @@ class VerbsConnection final : public Connection {
 
   // The first writes: an empty one, then one of the longest packet into memory of the peer that
   // nobody uses. Only packets show a firewall, a wrong route or an MTU that the path does not
-  // carry: where the first comes back and the second does not, the fault says so.
-  void probe(std::span<const std::byte> longest, RemoteAddress into) noexcept;
+  // carry: where the first comes back and the second does not, the fault says so. answers: memory
+  // of ours that nobody uses, and the peer may probe with; iWARP's markers read into it.
+  void probe(std::span<const std::byte> longest, RemoteAddress into,
+             std::span<std::byte> answers) noexcept;
   bool is_probed() const noexcept { return retired_ >= probe_end; }
 
   // From the transport's completion queues.
@@ -117,12 +119,21 @@ class VerbsConnection final : public Connection {
   // Of probe(): an empty write, the long one, and an empty one that asks for both.
   static constexpr std::uint64_t short_probe_end = 1;
   static constexpr std::uint64_t probe_end = 3;
+  static constexpr std::size_t marker_bytes = 8;
 
   void listen();
   Post refuse() noexcept;
-  Post hand_over(std::size_t count, std::uint64_t signalled) noexcept;
+  Post hand_over(std::size_t count, std::uint64_t signalled, bool is_answered) noexcept;
+  // Completions are the peer's acknowledgements. Those of iWARP say that our memory may be written
+  // again, and nothing of the peer, but for a read: what it answers with is loaded behind all
+  // earlier writes (RFC 5040, section 5.5).
+  bool is_iwarp() const noexcept {
+    return parts_.link.local.endpoint.gid_type == selection::GidType::iwarp;
+  }
   bool has_room() const noexcept { return posted_ - retired_ < send_depth; }
   void post_marker() noexcept;
+  Post post_read(std::span<std::byte> target, std::optional<std::uint32_t> target_region,
+                 RemoteAddress source, bool tell) noexcept;
   // A port of ours that is down is nearer to the cause than what the queue pair shows of it.
   diagnosis::Explanation with_port(diagnosis::Explanation symptom) const;
   int post_receives(std::uint32_t count) noexcept;  // 0, or the errno
@@ -137,6 +148,10 @@ class VerbsConnection final : public Connection {
   std::uint64_t posted_ = 0;     // writes and reads, cumulative
   std::uint64_t signalled_ = 0;  // up to which of them a completion was asked for
   std::uint64_t retired_ = 0;    // up to which of them the device has done with our memory
+  std::uint64_t asked_for_ = 0;  // up to which of them the peer's device is to answer, or has
+  std::uint64_t answered_ = 0;   // up to which of them it has
+  RemoteAddress marker_source_;  // of iWARP
+  std::span<std::byte> marker_target_;
   std::uint64_t told_ = 0;
   std::uint64_t retired_at_last_watch_ = 0;
   // Since the peer's device last answered, or since it was asked.

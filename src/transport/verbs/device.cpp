@@ -5,6 +5,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <netpacket/packet.h>
 
 #include <algorithm>
 #include <bit>
@@ -31,6 +32,13 @@ std::span<const std::uint8_t> address_bytes(const sockaddr* address, sa_family_t
   if (family == AF_INET) return {begin + offsetof(sockaddr_in, sin_addr), sizeof(in_addr)};
   if (family == AF_INET6) return {begin + offsetof(sockaddr_in6, sin6_addr), sizeof(in6_addr)};
   return {};
+}
+
+void read_ethernet_address(const ifaddrs& entry, Interface& interface) noexcept {
+  if (entry.ifa_addr == nullptr || entry.ifa_addr->sa_family != AF_PACKET) return;
+  const auto& link = *reinterpret_cast<const sockaddr_ll*>(entry.ifa_addr);
+  auto& bytes = interface.ethernet_address;
+  if (link.sll_halen == bytes.size()) std::copy_n(link.sll_addr, bytes.size(), bytes.begin());
 }
 
 std::optional<selection::InterfaceAddress> read_address(const ifaddrs& entry) {
@@ -153,6 +161,28 @@ void name_interface(selection::GidFacts& gid, unsigned index, std::span<const In
   gid.addresses = found->addresses;
 }
 
+// A port of iWARP has one GID, which begins with the Ethernet address of its interface. Kernels
+// before 6.6 do not name the interface. Others have the same address, as a VLAN or a bridge on it:
+// where the manager finds no device by their IP addresses it says so when it listens.
+void read_addresses(ibv_context* context, selection::PortFacts& port,
+                    std::span<const Interface> all) {
+  ibv_gid gid{};
+  if (ibv_query_gid(context, static_cast<std::uint8_t>(port.number), 0, &gid) != 0) return;
+  for (const Interface& each : all) {
+    if (each.ethernet_address == decltype(each.ethernet_address){} ||
+        !std::equal(each.ethernet_address.begin(), each.ethernet_address.end(), gid.raw))
+      continue;
+    for (const selection::InterfaceAddress& address : each.addresses) {
+      port.gids.push_back({.index = static_cast<int>(port.gids.size()),
+                           .gid = address.address,
+                           .type = selection::GidType::iwarp,
+                           .netdev = each.name,
+                           .netdev_up = each.up,
+                           .addresses = each.addresses});
+    }
+  }
+}
+
 void read_gids(const base::System& system, ibv_context* context, selection::DeviceFacts& facts,
                std::size_t entries_max) {
   std::vector<ibv_gid_entry> entries(entries_max);
@@ -215,7 +245,12 @@ void read_ports(const base::System& system, ibv_context* context, int port_count
                            .rate_mbps = rate_mbps(facts.name, number),
                            .grh_required = (port.flags & IBV_QPF_GRH_REQUIRED) != 0});
   }
-  if (gid_entries > 0) read_gids(system, context, facts, gid_entries);
+  if (facts.protocol == selection::DeviceProtocol::iwarp) {
+    const auto all = interfaces(system);
+    for (selection::PortFacts& port : facts.ports) read_addresses(context, port, all);
+  } else if (gid_entries > 0) {
+    read_gids(system, context, facts, gid_entries);
+  }
 }
 
 selection::DeviceFacts read_device(const base::System& system, ibv_device* device) {
@@ -272,6 +307,7 @@ std::vector<Interface> interfaces(const base::System& system) {
                        .up = (entry->ifa_flags & IFF_UP) != 0});
       known = found.end() - 1;
     }
+    read_ethernet_address(*entry, *known);
     if (const auto address = read_address(*entry)) known->addresses.push_back(*address);
   }
   return found;

@@ -1,6 +1,8 @@
 // The RDMA devices of this machine: what they are, and how one is opened.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +18,7 @@ struct Interface {
   std::string name{};
   unsigned index = 0;
   bool up = false;
+  std::array<std::uint8_t, 6> ethernet_address{};  // zero: none
   std::vector<selection::InterfaceAddress> addresses{};
 };
 // Empty when they cannot be read.

@@ -44,6 +44,7 @@
   FUNCTION(ibv_open_device)                \
   FUNCTION(ibv_port_state_str)             \
   FUNCTION(ibv_query_device)               \
+  FUNCTION(ibv_query_gid)                  \
   FUNCTION(ibv_query_port)                 \
   FUNCTION(ibv_reg_mr)                     \
   FUNCTION(ibv_wc_status_str)

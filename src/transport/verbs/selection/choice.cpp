@@ -74,13 +74,14 @@ Verdict check_wishes(const Entry& entry, const Wishes& wishes) {
 Verdict check_health(const Entry& entry, const Wishes& wishes) {
   const auto& [device, port, gid] = entry;
   const bool infiniband = port.link_layer == LinkLayer::infiniband;
-  const bool iwarp = device.protocol == DeviceProtocol::iwarp;
-  if (device.protocol != DeviceProtocol::infiniband || port.link_layer == LinkLayer::unspecified)
+  if (device.protocol == DeviceProtocol::other || port.link_layer == LinkLayer::unspecified)
     return {Refusal::wrong_protocol,
-            {iwarp ? "iWARP is not supported, with QPMESH_CONNECT=cm neither: it has no "
-                     "immediates, and its caller must send first"
-                   : "neither InfiniBand nor RoCE",
-             "use a RoCE or InfiniBand device: QPMESH_DEVICE"}};
+            {"neither InfiniBand, RoCE nor iWARP",
+             "use another device: QPMESH_DEVICE, or QPMESH_TRANSPORT=tcp"}};
+  if (device.protocol == DeviceProtocol::iwarp && !wishes.manager)
+    return {Refusal::wrong_protocol,
+            {"iWARP is connected by the RDMA communication manager alone",
+             "set QPMESH_CONNECT=cm, or use a RoCE or InfiniBand device: QPMESH_DEVICE"}};
   if (port.state != port_active)
     return {Refusal::port_down,
             {fmt::format("the port is {}", port.state_name), port_down_hint(gid.netdev)}};
@@ -192,6 +193,7 @@ Wishes wishes_of(const Options& options, const std::string& bootstrap_address) {
   wishes.bootstrap_address = parse_address(bootstrap_address).value_or(Gid{});
   wishes.gid_index = static_cast<int>(options.gid_index);
   wishes.netdev = options.netdev;
+  wishes.manager = options.connect == ConnectBy::cm;
   const auto colon = options.device.find(':');
   wishes.device = options.device.substr(0, colon);
   if (colon != std::string::npos) {

@@ -43,12 +43,13 @@ struct Wishes {
   std::optional<Subnet> subnet{};
   // Where the ranks met over TCP; zero: unknown. Its interface is preferred.
   Gid bootstrap_address{};
-  int numa_node = -1;  // of this rank; its devices are preferred
+  int numa_node = -1;    // of this rank; its devices are preferred
+  bool manager = false;  // the RDMA communication manager connects
   // Not a wish, but what may stand in the way of all: why libibverbs cannot be used; empty: it can.
   std::string ibverbs_missing{};
 };
-// The wishes of the options device (a name, or name:port), gid_index, netdev and subnet. Throws
-// Error{bad_config} when device or subnet cannot be read. bootstrap_address:
+// The wishes of the options device (a name, or name:port), gid_index, netdev, subnet and connect.
+// Throws Error{bad_config} when device or subnet cannot be read. bootstrap_address:
 // Bootstrap::local_address, which may know none.
 Wishes wishes_of(const Options& options, const std::string& bootstrap_address = {});
 

@@ -31,7 +31,7 @@ Gid prefix_of(Gid gid, int bits) noexcept {
 }
 
 std::string_view to_string(GidType type) noexcept {
-  constexpr std::array<std::string_view, 3> names{"InfiniBand", "RoCE v1", "RoCE v2"};
+  constexpr std::array<std::string_view, 4> names{"InfiniBand", "RoCE v1", "RoCE v2", "iWARP"};
   return names.at(static_cast<std::size_t>(type));
 }
 

@@ -17,7 +17,9 @@ struct Gid {
   auto operator<=>(const Gid&) const = default;
 };
 
-enum class GidType : std::uint8_t { infiniband, roce_v1, roce_v2 };
+// iwarp: what stands in the place of a GID, which iWARP has none of: an IP address of the port's
+// interface.
+enum class GidType : std::uint8_t { infiniband, roce_v1, roce_v2, iwarp };
 enum class LinkLayer : std::uint8_t { unspecified, infiniband, ethernet };
 enum class DeviceProtocol : std::uint8_t { infiniband, iwarp, other };  // infiniband: RoCE too
 

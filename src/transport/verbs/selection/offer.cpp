@@ -173,7 +173,7 @@ bool is_sound(const Endpoint& endpoint) noexcept {
   return !endpoint.device.empty() && is_text(endpoint.device, name_bytes_max) &&
          is_text(endpoint.netdev, name_bytes_max) && is_within(endpoint.port, 1, 255) &&
          (infiniband || endpoint.link_layer == LinkLayer::ethernet) &&
-         endpoint.gid_type <= GidType::roce_v2 &&
+         endpoint.gid_type <= GidType::iwarp &&
          infiniband == (endpoint.gid_type == GidType::infiniband) && endpoint.gid != Gid{} &&
          is_within(endpoint.gid_index, 0, 255) && is_within(endpoint.prefix_bits, 0, 128) &&
          is_within(endpoint.mtu_bytes, 256, 4096) &&

@@ -24,7 +24,7 @@ constexpr std::array mismatch_table{
                 "their InfiniBand subnets have different prefixes and no router between them",
                 "choose ports of one fabric on both hosts with QPMESH_DEVICE"},
     MismatchRow{Mismatch::gid_type,
-                "no common GID type: RoCE v1 and RoCE v2 do not understand each other",
+                "no common GID type: RoCE v1, RoCE v2 and iWARP do not understand each other",
                 "let both devices offer RoCE v2 (mlx4: cma_roce_mode or the module option "
                 "roce_mode=2), or choose entries of one type with QPMESH_GID_INDEX"},
     MismatchRow{Mismatch::address_kind, "no common address family",

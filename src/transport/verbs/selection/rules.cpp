@@ -54,6 +54,7 @@ Notifications default_notifications(const DeviceFacts& device, LinkLayer link_la
     // The driver copies packet by packet in order. A second work request costs as much as a
     // message: medium payloads go with their record in one write.
     if (device.driver == "rdma_rxe") return {poll, immediate, "SoftRoCE copies writes in order"};
+    if (device.driver == "siw") return {poll, poll, "siw copies writes in order"};
     return {immediate, immediate, "an unknown software device"};
   }
   if (link_layer == LinkLayer::infiniband)
@@ -77,7 +78,7 @@ Notifications less_of(const Notifications& one, const Notifications& other) noex
 
 Timers timers_for(const Endpoint& local, std::int64_t link_timeout_ms) noexcept {
   Timers timers;
-  if (local.software) {
+  if (local.software || local.gid_type == GidType::iwarp) {
     timers.silence_ms_max = link_timeout_ms == 0 ? software_silence_ms_max : link_timeout_ms;
     while (timers.timeout > 1 && device_gives_up_ms(timers) > timers.silence_ms_max)
       --timers.timeout;

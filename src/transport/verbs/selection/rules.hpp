@@ -46,7 +46,7 @@ struct Timers {
 // A software device answers only when its host's processors come to it, so a host that is paused or
 // busy looks dead. And rxe counts every packet that came out of order as a try: where a network
 // reorders, its seven are used up in milliseconds. So it tries for ever, every 134 ms, and the
-// connection keeps the time.
+// connection keeps the time. So it does over iWARP, where TCP tries for minutes.
 Timers timers_for(const Endpoint& local, std::int64_t link_timeout_ms) noexcept;
 // After how much silence the link has failed.
 std::int64_t give_up_ms(const Timers& timers) noexcept;
