@@ -2,9 +2,11 @@
 // messages, operations in flight, groups, errors.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <sstream>
 
 #include "job.hpp"
 #include "qpmesh/error.hpp"
@@ -419,6 +421,61 @@ TEST(ranks_by_hand, whose_program_throws_get_no_source_back_that_is_read_over_tc
         rank_program("an_exception_gives_no_source_back_that_is_read", {folder.file("given_back")}),
         {.variables = {"QPMESH_TRANSPORT=tcp", "QPMESH_RENDEZVOUS=read", encrypt}});
     expect_success(ranks);
+  }
+}
+
+// This thread, and what it starts meanwhile, has one of its cores.
+class OneCore {
+ public:
+  OneCore() {
+    ::sched_getaffinity(0, sizeof all_, &all_);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (std::size_t core = 0; CPU_COUNT(&one) == 0; ++core) {
+      if (CPU_ISSET(core, &all_)) CPU_SET(core, &one);
+    }
+    EXPECT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+  }
+  ~OneCore() { ::sched_setaffinity(0, sizeof all_, &all_); }
+  OneCore(const OneCore&) = delete;
+  OneCore& operator=(const OneCore&) = delete;
+
+ private:
+  cpu_set_t all_{};
+};
+
+// What follows in a rank's first line that has these words.
+std::string said_behind(const Process& rank, const std::string& words) {
+  std::istringstream lines{rank.output()};
+  for (std::string line; std::getline(lines, line);) {
+    const auto found = line.find(words);
+    if (found != std::string::npos) return line.substr(found + words.size());
+  }
+  return {};
+}
+
+// For ranks that share a core waiting for it is part of a message's time: they always find one.
+TEST(ranks_by_hand, that_share_a_core_predict_by_one_measured_network_over_tcp) {
+  const OneCore shared;
+  for (const int size : {2, 3}) {
+    std::string built_in;
+    for (const char* const choice : {"predicted", "measured"}) {
+      auto ranks =
+          start_ranks(size, rank_program("all_ranks_predict_the_same"),
+                      {.variables = {"QPMESH_TRANSPORT=tcp", "QPMESH_NETDEV=lo", "QPMESH_LOG=info",
+                                     std::string{"QPMESH_CHOICE="} + choice}});
+      expect_success(ranks);
+      const std::string message = said_behind(ranks.front(), "between nodes a small message takes");
+      const std::string barrier = said_behind(ranks.front(), "a barrier takes");
+      EXPECT_EQ(message.find("(measured") != std::string::npos, choice == std::string{"measured"})
+          << message;
+      EXPECT_NE(barrier, built_in);
+      for (const Process& rank : ranks) {
+        EXPECT_EQ(said_behind(rank, "between nodes a small message takes"), message);
+        EXPECT_EQ(said_behind(rank, "a barrier takes"), barrier);
+      }
+      built_in = barrier;
+    }
   }
 }
 
