@@ -75,12 +75,23 @@ TEST_P(OverTcp, ranks_of_one_host_compute_where_they_are_told_to) {
   ThreadGathering gathering{size};
   Options options = over_tcp();
   options.netdev = netdev;
+  options.log = LogLevel::debug;
+  ::testing::internal::CaptureStderr();
   expect_none(run_ranks(size, [&](int rank) {
     ThreadBootstrap ranks{gathering, rank};
     Communicator world = init(ranks, options);
     compute(world);
     world.finish();
   }));
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  const auto times_said = [&](const std::string& what) {
+    int times = 0;
+    for (auto at = said.find(what); at != std::string::npos; at = said.find(what, at + 1)) ++times;
+    return times;
+  };
+  const int ends = size * (size - 1);
+  EXPECT_EQ(times_said(": tcp, over a Unix socket"), netdev.empty() ? ends : 0) << said;
+  EXPECT_EQ(times_said(": tcp, at "), netdev.empty() ? 0 : ends) << said;
 }
 
 class OnTwoHosts : public testing::Test {
