@@ -32,11 +32,14 @@ std::string told(const Pairs& found, const Offer& low, const Offer& high) {
   return text;
 }
 
+std::string ethernet_port(int port, const char* netdev, const char* address) {
+  return fmt::format("port {0} active ethernet mtu=4096\ngid 0 {2} v2 {1}\nnetdev {1} up {2}/24\n",
+                     port, netdev, address);
+}
+
 std::string ethernet(const char* device, const char* netdev, const char* address, int guid) {
-  return fmt::format(
-      "device {0} driver=mlx5_core vendor=0x2c9 part=4119 guid={3}\n"
-      "port 1 active ethernet mtu=4096\ngid 0 {2} v2 {1}\nnetdev {1} up {2}/24\n",
-      device, netdev, address, guid);
+  return fmt::format("device {} driver=mlx5_core vendor=0x2c9 part=4119 guid={}\n", device, guid) +
+         ethernet_port(1, netdev, address);
 }
 
 constexpr const char* mixed_a = R"(
@@ -263,6 +266,17 @@ TEST(ports, of_a_second_rail_are_others_that_reach_each_other) {
     offers[rank] = without(offers[rank], first[rank]);
   EXPECT_TRUE(offers[2].endpoints.empty());
   EXPECT_EQ(told(choose_ports(offers, {})), "mlx5_1:1 mlx5_0:1 none:0");
+}
+
+TEST(ports, of_a_second_rail_may_be_of_the_same_device) {
+  std::vector<Offer> offers{
+      offer("a", ethernet("mlx5_0", "ens2", "10.1.0.1", 1) + ethernet_port(2, "ens3", "10.2.0.1")),
+      offer("b", ethernet("mlx5_0", "ens2", "10.2.0.2", 2) + ethernet_port(2, "ens3", "10.1.0.2"))};
+  const auto first = choose_ports(offers, {});
+  EXPECT_EQ(told(first), "mlx5_0:2 mlx5_0:1");
+  for (std::size_t rank = 0; rank < offers.size(); ++rank)
+    offers[rank] = without(offers[rank], first[rank]);
+  EXPECT_EQ(told(choose_ports(offers, {})), "mlx5_0:1 mlx5_0:2");
 }
 
 TEST(ports, are_chosen_for_a_thousand_ranks_without_delay) {
