@@ -63,10 +63,14 @@ class TwoHosts {
   // Packets get no further than the other end of the cable: nobody is told.
   void cut() { ip(1, {"link", "set", "cable", "down"}); }
 
-  // Runs ip(8) on a host.
-  void ip(int host, std::initializer_list<std::string> words) {
+  // Runs ip(8) or tc(8) on a host.
+  void ip(int host, std::initializer_list<std::string> words) { run(host, "ip", words); }
+  void tc(int host, std::initializer_list<std::string> words) { run(host, "tc", words); }
+
+ private:
+  void run(int host, const std::string& program, std::initializer_list<std::string> words) {
     if (!problem_.empty()) return;
-    std::vector<std::string> texts{"ip"};
+    std::vector<std::string> texts{program};
     texts.insert(texts.end(), words);
     std::vector<char*> arguments;
     arguments.reserve(texts.size() + 1);
@@ -76,17 +80,17 @@ class TwoHosts {
       enter(host);
       pid_t pid = 0;
       int status = 0;
-      const int error = ::posix_spawnp(&pid, "ip", nullptr, nullptr, arguments.data(), environ);
+      const int error =
+          ::posix_spawnp(&pid, program.c_str(), nullptr, nullptr, arguments.data(), environ);
       if (error != 0) {
-        problem_ = "starting ip: " + base::describe_errno(error);
+        problem_ = "starting " + program + ": " + base::describe_errno(error);
       } else if (::waitpid(pid, &status, 0) != pid || status != 0) {
-        problem_ = "ip failed:";
+        problem_ = "failed:";
         for (const std::string& text : texts) problem_ += " " + text;
       }
     }}.join();
   }
 
- private:
   std::array<base::UniqueFd, 2> hosts_;
   std::string problem_;
 };

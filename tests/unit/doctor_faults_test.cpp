@@ -341,7 +341,8 @@ TEST(doctor_job, tries_every_pair_and_draws_them) {
     EXPECT_EQ(pair["wrong_bytes"], 0);
     EXPECT_GT(pair["checked_bytes"], 1'000'000);
     EXPECT_GT(pair["latency_us"], 0);
-    EXPECT_GT(pair["bandwidth_mb_s"], 0);
+    for (const char* const rate : {"bandwidth_mb_s", "back_mb_s", "both_mb_s"})
+      EXPECT_GT(pair[rate], 0) << rate;
   }
   EXPECT_EQ(::access(svg.c_str(), R_OK), 0);
   ::unlink(svg.c_str());
@@ -425,6 +426,14 @@ TEST_F(DoctorOnTwoHosts, says_what_keeps_them_apart_and_measures_tcp) {
   EXPECT_EQ(pair["from_high"]["arrived_bytes_max"], 1500);
   for (const char* const id : {"path_mtu", "roce_port", "no_datagrams", "unreachable_address"})
     EXPECT_TRUE(found_in_job(ran, id).is_null()) << ran.output;
+}
+
+TEST_F(DoctorOnTwoHosts, names_the_direction_that_is_slow) {
+  hosts_.tc(0, {"qdisc", "add", "dev", "cable", "root", "tbf", "rate", "100mbit", "burst", "64kb",
+                "latency", "50ms"});
+  if (!hosts_.problem().empty()) GTEST_SKIP() << hosts_.problem();
+  const Ran ran = examine_both("");
+  expect(ran, "slow_direction", "MB/s go from rank 0", "tc qdisc show dev INTERFACE");
 }
 
 TEST_F(DoctorOnTwoHosts, names_ranks_that_meet_and_nothing_joins) {

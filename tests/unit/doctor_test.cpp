@@ -279,6 +279,8 @@ Report healthy_job() {
                             .checked_bytes = 1000,
                             .latency_us = 2,
                             .bandwidth_mb_s = 1000,
+                            .back_mb_s = 900,
+                            .both_mb_s = 1500,
                             .from_low = datagrams,
                             .from_high = datagrams});
   }
@@ -355,6 +357,9 @@ const std::vector<PairFault>& pair_faults() {
        "no datagram arrives at all", "on beta: iptables"},
       {"wrong_bytes", [](Report& r) { r.pairs[0].wrong_bytes = 3; }, "3 of 1000 bytes", "tcp"},
       {"slow_pair", [](Report& r) { r.pairs[0].latency_us = 50; }, "take 50.0 us", "ethtool"},
+      {"slow_direction", [](Report& r) { r.pairs[0].back_mb_s = 150; },
+       "150 MB/s go from rank 0 (on alpha) to rank 1 (on beta) by verbs, and 1000 the other way",
+       "ethtool"},
       {"clock_offset", [](Report& r) { r.pairs[0].clock_offset_ms = -5000; },
        "alpha and beta differ by 5.0 s", "timesyncd"},
   };
@@ -506,7 +511,9 @@ TEST(text, of_many_ranks_is_a_summary) {
                               .line = "a Unix socket",
                               .way = "shm",
                               .latency_us = 1.0 + low,
-                              .bandwidth_mb_s = 100});
+                              .bandwidth_mb_s = 100,
+                              .back_mb_s = 100,
+                              .both_mb_s = 100});
   }
   EXPECT_THAT(to_text(report, false),
               AllOf(HasSubstr("host alpha (ranks 0-19)"), HasSubstr("190 pairs"),

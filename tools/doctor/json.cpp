@@ -29,7 +29,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GidEnd, device, index, gid)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GidPair, low, high, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PairReport, low, high, calls, line, way, refused, gids,
                                    gids_untried, checked_bytes, wrong_bytes, latency_us,
-                                   bandwidth_mb_s, from_low, from_high, clock_offset_ms, failure)
+                                   bandwidth_mb_s, back_mb_s, both_mb_s, from_low, from_high,
+                                   clock_offset_ms, failure)
 
 namespace {
 
@@ -57,7 +58,8 @@ ordered_json describe(const PairReport& pair) {
   const bool served = !pair.way.empty();
   for (const char* const name : {"line", "way", "failure"})
     if (one[name] == "") one[name] = nullptr;
-  for (const char* const name : {"latency_us", "bandwidth_mb_s", "checked_bytes", "wrong_bytes"})
+  for (const char* const name :
+       {"latency_us", "bandwidth_mb_s", "back_mb_s", "both_mb_s", "checked_bytes", "wrong_bytes"})
     if (!served) one[name] = nullptr;
   for (auto& call : one["calls"]) {
     const int error = call["error"];

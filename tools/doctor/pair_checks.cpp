@@ -341,6 +341,24 @@ List slow_pair(const Report& report) {
   return seen;
 }
 
+List slow_direction(const Report& report) {
+  constexpr double times = 5;
+  List seen;
+  for (const PairReport& pair : report.pairs) {
+    const auto [slow, quick] = std::minmax(pair.bandwidth_mb_s, pair.back_mb_s);
+    if (pair.way.empty() || quick < times * slow) continue;
+    const bool back = pair.back_mb_s < pair.bandwidth_mb_s;
+    seen.push_back({fmt::format("{:.0f} MB/s go from {} to {} by {}, and {:.0f} the other way",
+                                slow, named(report, back ? pair.low : pair.high),
+                                named(report, back ? pair.high : pair.low), pair.way, quick),
+                    "start qpmesh-doctor again: where it stays so, look at errors, duplex and "
+                    "limits of the interfaces between them (ethtool -S INTERFACE, ethtool "
+                    "INTERFACE, tc qdisc show dev INTERFACE)",
+                    Severity::note});
+  }
+  return seen;
+}
+
 List clock_offset(const Report& report) {
   constexpr double large_ms = 100;
   return once_for_hosts(report, [&](const PairReport& pair) -> std::optional<Seen> {
@@ -370,6 +388,7 @@ constexpr std::array table{
     Row{"no_datagrams", "RDMA over Ethernet fails: it is made of datagrams", no_datagrams},
     Row{"wrong_bytes", "results are wrong", wrong_bytes},
     Row{"slow_pair", "every collective waits for its slowest pair", slow_pair},
+    Row{"slow_direction", "what is exchanged waits for the slower one", slow_direction},
     Row{"clock_offset", "times in the logs of several hosts cannot be compared", clock_offset},
 };
 

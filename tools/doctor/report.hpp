@@ -69,6 +69,8 @@ struct PairReport {
   std::int64_t wrong_bytes = 0;
   double latency_us = 0;        // of 8 bytes one way: half of a round trip, the median
   double bandwidth_mb_s = 0;    // of 1 MiB messages, from the higher to the lower rank; 10^6 bytes
+  double back_mb_s = 0;         // of those from the lower to the higher one
+  double both_mb_s = 0;         // of both at once, together
   std::vector<GidPair> gids{};  // where verbs was refused, or all were asked for
   int gids_untried = 0;         // pairs of GIDs for which there was no time
   Datagrams from_low{};

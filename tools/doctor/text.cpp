@@ -133,16 +133,18 @@ std::string remark(const PairReport& pair) {
 }
 
 std::string of_pair_table(const Report& report, const Palette& colour) {
-  std::vector<std::array<std::string, 6>> rows{
-      {"ranks", "way", "8 B one way", "1 MiB", "met at", "why not better"}};
+  std::vector<std::array<std::string, 8>> rows{
+      {"ranks", "way", "8 B one way", "1 MiB", "back", "both ways", "met at", "why not better"}};
   for (const PairReport& pair : report.pairs) {
     const bool served = !pair.way.empty();
     rows.push_back({fmt::format("{} - {}", pair.low, pair.high), served ? pair.way : "none",
                     served ? fmt::format("{:.2f} us", pair.latency_us) : "-",
                     served ? bandwidth(pair.bandwidth_mb_s) : "-",
-                    pair.line.empty() ? "-" : pair.line, remark(pair)});
+                    served ? bandwidth(pair.back_mb_s) : "-",
+                    served ? bandwidth(pair.both_mb_s) : "-", pair.line.empty() ? "-" : pair.line,
+                    remark(pair)});
   }
-  std::array<std::size_t, 6> widths{};
+  std::array<std::size_t, 8> widths{};
   for (const auto& row : rows)
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   std::string text = fmt::format("{}pairs{}\n", colour.bold, colour.plain);

@@ -43,7 +43,7 @@ int agreed_count(Communicator& world, double each_us, double budget_us, int leas
 }  // namespace
 
 Timings measure(Communicator& world, const base::System& system, std::int64_t budget_ms) {
-  const double budget_us = 500 * static_cast<double>(budget_ms);  // for each of the two
+  const double budget_us = 250 * static_cast<double>(budget_ms);  // for each of the four
   const bool measures = world.rank() == 1;
   Timings timings;
   std::vector<std::byte> here(mib);
@@ -77,19 +77,25 @@ Timings measure(Communicator& world, const base::System& system, std::int64_t bu
   std::ranges::nth_element(trips, trips.begin() + static_cast<std::ptrdiff_t>(trips.size() / 2));
   timings.latency_us = trips[trips.size() / 2] / 2;
 
-  const auto stream = [&](int messages) {
-    const double begin = now_us(system);
-    for (int i = 0; i < messages; ++i) {
-      if (measures) world.send(here, 0);
-      else world.receive(back, 1);
-    }
-    trip();  // the last one is there
-    return now_us(system) - begin;
+  const int peer = 1 - world.rank();
+  // Bytes of one direction in each microsecond.
+  const auto stream = [&](bool sends, bool receives) {
+    const auto time_us = [&](int messages) {
+      const double begin = now_us(system);
+      for (int i = 0; i < messages; ++i) {
+        if (sends && receives) world.sendrecv(here, peer, back, peer);
+        else if (sends) world.send(here, peer);
+        else world.receive(back, peer);
+      }
+      trip();  // the last one is there
+      return now_us(system) - begin;
+    };
+    const int messages = agreed_count(world, time_us(1), budget_us, messages_min, messages_max);
+    return static_cast<double>(mib) * messages / time_us(messages);
   };
-  const double one_us = stream(1);
-  const int messages = agreed_count(world, one_us, budget_us, messages_min, messages_max);
-  timings.bandwidth_mb_s =
-      static_cast<double>(mib) * messages / stream(messages);  // bytes each microsecond
+  timings.bandwidth_mb_s = stream(measures, !measures);
+  timings.back_mb_s = stream(!measures, measures);
+  timings.both_mb_s = 2 * stream(true, true);
   return timings;
 }
 

@@ -12,7 +12,9 @@ struct Timings {
   std::int64_t checked_bytes = 0;
   std::int64_t wrong_bytes = 0;
   double latency_us = 0;
-  double bandwidth_mb_s = 0;
+  double bandwidth_mb_s = 0;  // from rank 1 to rank 0
+  double back_mb_s = 0;       // from rank 0 to rank 1
+  double both_mb_s = 0;       // of both directions at once, together
 };
 
 // Collective of a world of two. Takes about budget_ms; rank 1 has the result, rank 0 nothing.

@@ -150,6 +150,8 @@ class Trials {
     pair_.wrong_bytes = timings.wrong_bytes;
     pair_.latency_us = timings.latency_us;
     pair_.bandwidth_mb_s = timings.bandwidth_mb_s;
+    pair_.back_mb_s = timings.back_mb_s;
+    pair_.both_mb_s = timings.both_mb_s;
     return std::nullopt;
   }
 
