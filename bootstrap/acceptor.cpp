@@ -116,6 +116,12 @@ void Acceptor::hear(UnauthenticatedPeer& peer, std::vector<AuthenticatedPeer>& c
   const auto frame = peer.stream.read(system_);
   // Looked at as soon as its length is here: garbage need not be as long as a hello.
   const auto header = peer.stream.begun();
+  if (frame && frame->kind == FrameKind::later && frame->payload.empty()) {
+    log_.debug("a rank that called {} waited too long, and calls again", where_);
+    peer.done = true;
+    peer.stream.release();
+    return;
+  }
   const bool garbage =
       frame ? frame->kind != FrameKind::hello || frame->payload.size() != sizeof(Hello)
             : header && (header->kind != FrameKind::hello || peer.stream.oversize());

@@ -32,8 +32,10 @@ bool Caller::step(bool ready) {
   }
   if (ready) state_ == State::connecting ? finish_connecting() : shake_hands();
   const bool goes_on = state_ != State::waiting && state_ != State::ended;
-  if (goes_on && now >= until_)
+  if (goes_on && now >= until_) {
+    if (state_ == State::connected) say_that_we_call_again();
     try_next_address(silence(), state_ == State::connecting ? ETIMEDOUT : 0, true);
+  }
   return state_ == State::ended;
 }
 
@@ -148,6 +150,12 @@ void Caller::answer() {
     return try_next_address("could not send the hello", stream_->error());
   state_ = State::greeted;
   until_ = base::after_ms(system_, settings_.handshake_timeout_ms);
+}
+
+// A listener that looks too late finds this, and takes us for no stranger.
+void Caller::say_that_we_call_again() {
+  stream_->queue(FrameKind::later, {});
+  stream_->flush(system_);
 }
 
 void Caller::hear_verdict(const Frame& frame) {

@@ -66,6 +66,7 @@ class Caller {
   void finish_connecting();
   void shake_hands();
   void answer();
+  void say_that_we_call_again();
   void hear_verdict(const Frame& frame);
   void end(std::optional<ErrorDetail> refusal);
   void refuse(ErrorCode code, std::string cause, std::string hint = {});

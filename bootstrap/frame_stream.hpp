@@ -19,7 +19,7 @@ enum class FrameKind : std::uint32_t {
   hello,
   welcome,
   refused,
-  later,  // come again
+  later,  // come again; of a caller: I call again
   acknowledgement,
   // Of a star.
   blob = 1,

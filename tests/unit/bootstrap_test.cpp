@@ -384,6 +384,41 @@ TEST_P(AnyBootstrap, sends_a_rank_that_is_one_start_ahead_away_until_later) {
   expect_all_here(root.get(), 2);
 }
 
+TEST_P(AnyBootstrap, says_that_it_calls_again_before_it_leaves_a_root_that_said_nothing) {
+  const auto listener = venue.listen_instead();
+  auto rank = start(venue, {.rank = 1, .size = 2, .handshake_timeout_ms = 20}, enough_ms);
+  for (int call = 0; call < 3; ++call) {
+    const base::UniqueFd fd{::accept(listener.get(), nullptr, nullptr)};
+    const auto frame = read_frame(fd.get());
+    ASSERT_TRUE(frame);
+    EXPECT_EQ(frame->kind, FrameKind::later);
+    EXPECT_TRUE(closed_by_peer(fd.get()));
+  }
+  // It goes for good when another service answers, which may be later than its patience once more.
+  while (rank.wait_for(milliseconds{0}) != std::future_status::ready) {
+    pollfd entry{.fd = listener.get(), .events = POLLIN, .revents = 0};
+    if (::poll(&entry, 1, 1) == 0) continue;
+    const base::UniqueFd fd{::accept(listener.get(), nullptr, nullptr)};
+    send_bytes(fd.get(), "SSH-2.0-", 8);
+    closed_by_peer(fd.get());
+  }
+  EXPECT_EQ(rank.get().error.value().code(), ErrorCode::authentication);
+}
+
+TEST_P(AnyBootstrap, takes_ranks_that_waited_too_long_and_call_again_for_no_strangers) {
+  ::testing::internal::CaptureStderr();
+  const auto root = venue.rank({.rank = 0, .size = 2, .log = base::LogLevel::warning});
+  for (int call = 0; call < 3; ++call) {
+    const base::UniqueFd fd = venue.connect();
+    const FrameHeader again{FrameKind::later, 0};
+    EXPECT_TRUE(send_bytes(fd.get(), &again, sizeof again));
+  }
+  auto rank = start(venue, {.rank = 1, .size = 2}, enough_ms);
+  expect_all_here(gather(root->star(), blob_of(0, 10), enough_ms), 2);
+  expect_all_here(rank.get(), 2);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
 TEST_P(AnyBootstrap,
        drops_silent_unauthenticated_peers_after_the_handshake_time_without_delaying_anyone) {
   auto root = start(venue, {.rank = 0, .size = 3, .handshake_timeout_ms = 150}, enough_ms);
