@@ -85,7 +85,7 @@ void Acceptor::accept_peers(int listener) {
 void Acceptor::greet(base::UniqueFd fd) {
   if (const std::string reason = reject_reason(fd.get()); !reason.empty()) return report(reason);
   if (const int error = set_up(system_, fd.get()); error != 0) {
-    return log_.debug("a connection to {} broke at once: {}", where_, base::describe_errno(error));
+    return report(fmt::format("broke at once: {}", base::describe_errno(error)));
   }
   if (unauthenticated_.size() >= settings_.unauthenticated_peers_max) {
     if (!unauthenticated_.front().done)
@@ -131,10 +131,8 @@ void Acceptor::hear(UnauthenticatedPeer& peer, std::vector<AuthenticatedPeer>& c
     std::memcpy(&caller.hello, frame->payload.data(), sizeof caller.hello);
     peer.done = true;
     judge(std::move(caller), callers);
-  } else if (peer.stream.ended()) {  // a port scan: nothing to tell people about
-    log_.debug("a connection to {} closed after {} bytes", where_, peer.stream.bytes_here());
-    peer.done = true;
-    peer.stream.release();
+  } else if (peer.stream.ended()) {  // a port scan, or a rank that died
+    drop(peer, "closed before it said hello");
   }
 }
 
@@ -171,8 +169,11 @@ void Acceptor::send_away(AuthenticatedPeer caller) const {
 }
 
 void Acceptor::close() noexcept {
+  const auto left = std::ranges::count(unauthenticated_, false, &UnauthenticatedPeer::done);
+  untold_ += static_cast<std::uint64_t>(left);
   unauthenticated_.clear();
   listeners_.clear();
+  tell_count(left > 0 ? "had said no hello at the end" : std::string_view{last_why_});
 }
 
 void Acceptor::drop(UnauthenticatedPeer& peer, std::string_view why) {
@@ -182,10 +183,16 @@ void Acceptor::drop(UnauthenticatedPeer& peer, std::string_view why) {
 }
 
 void Acceptor::report(std::string_view why) {
-  ++unreported_;
+  ++untold_;
+  last_why_ = why;
   if (system_.now() < line_due_) return;
   line_due_ = system_.now() + line_pause;
-  const auto count = std::exchange(unreported_, 0);
+  tell_count(why);
+}
+
+void Acceptor::tell_count(std::string_view why) noexcept {
+  const auto count = std::exchange(untold_, 0);
+  if (count == 0) return;
   log_.warning("dropped {} connection{} to {}, the last: {}", count, count == 1 ? "" : "s", where_,
                why);
 }

@@ -41,7 +41,11 @@ struct AuthenticatedPeer {
 
 class Acceptor {
  public:
+  // log outlives it: the connections that no line has told of yet are told of at the end.
   Acceptor(AcceptorSettings settings, const base::System& system, const base::Log& log);
+  ~Acceptor() { close(); }
+  Acceptor(const Acceptor&) = delete;
+  Acceptor& operator=(const Acceptor&) = delete;
 
   // Callers may come by this socket, too.
   void listen(base::UniqueFd listener);
@@ -88,6 +92,7 @@ class Acceptor {
   void judge(AuthenticatedPeer caller, std::vector<AuthenticatedPeer>& callers);
   void drop(UnauthenticatedPeer& peer, std::string_view why);
   void report(std::string_view why);
+  void tell_count(std::string_view why) noexcept;
   void answer(FrameStream stream, FrameKind kind, BlobView payload) const;
 
   AcceptorSettings settings_;
@@ -100,7 +105,8 @@ class Acceptor {
   int accept_error_ = 0;
   bool starved_ = false;
   Deadline line_due_{};
-  std::uint64_t unreported_ = 0;
+  std::uint64_t untold_ = 0;  // connections that were dropped since the last line
+  std::string last_why_;
   std::string last_refusal_;
 };
 

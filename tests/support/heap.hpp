@@ -7,6 +7,7 @@
 namespace qpmesh::test {
 
 std::uint64_t heap_allocations() noexcept;
+std::int64_t heap_blocks() noexcept;  // that are allocated now
 
 // The allocation with this index from now on, counted from 0, throws std::bad_alloc; those after it
 // succeed. While it lives.

@@ -12,6 +12,7 @@
 #include "bootstrap/endpoint.hpp"
 #include "bootstrap/socket.hpp"
 #include "bootstrap_world.hpp"
+#include "tests/support/dropped.hpp"
 
 namespace qpmesh::bootstrap {
 namespace {
@@ -81,10 +82,12 @@ TEST(tcp_bootstrap,
       "job\n",
       venue.describe());
   EXPECT_THAT(lines, ::testing::StartsWith(line));
+  EXPECT_EQ(test::dropped_in(lines).connections, 5U) << lines;
   const auto seconds =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin)
           .count();
-  EXPECT_LE(std::count(lines.begin(), lines.end(), '\n'), 1 + seconds) << lines;
+  // The first one's, one a second, the end's.
+  EXPECT_LE(std::count(lines.begin(), lines.end(), '\n'), 2 + seconds) << lines;
 }
 
 TEST(tcp_bootstrap, tells_the_root_at_its_deadline_that_somebody_did_not_know_the_secret) {

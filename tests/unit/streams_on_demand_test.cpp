@@ -8,6 +8,8 @@
 
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +18,8 @@
 #include "base/system.hpp"
 #include "bootstrap/listener.hpp"
 #include "bootstrap/streams.hpp"
+#include "tests/support/dropped.hpp"
+#include "tests/support/heap.hpp"
 
 namespace {
 
@@ -27,13 +31,14 @@ using testing::HasSubstr;
 class End {
  public:
   End(int rank, std::vector<base::UniqueFd> listeners, std::vector<HostPort> peers_addresses,
-      ChooseSource source = {})
+      ChooseSource source = {}, std::int64_t handshake_timeout_ms = 2'000)
       : streams_{{.rank = rank,
                   .size = 2,
                   .pid = ::getpid(),
                   .host = "here",
                   .key = key,
-                  .source = std::move(source)},
+                  .source = std::move(source),
+                  .handshake_timeout_ms = handshake_timeout_ms},
                  std::move(listeners),
                  {{.rank = 1 - rank,
                    .pid = ::getpid(),
@@ -73,7 +78,7 @@ class End {
   }
 
   base::System system_;
-  base::Log log_{base::LogLevel::off};
+  base::Log log_{base::LogLevel::warning};
   StreamsOnDemand streams_;
 };
 
@@ -211,6 +216,60 @@ TEST(streams_on_demand, that_meet_silence_until_their_deadline_name_the_address)
   EXPECT_EQ(higher.failures.front().code, ErrorCode::timeout);
   EXPECT_THAT(higher.failures.front().cause, HasSubstr(to_string(silent.at)));
   EXPECT_FALSE(higher.under_way);
+}
+
+// Some say nothing, some talk of something else, some go at once; until all are dropped.
+void let_strangers_come(End& lower, const HostPort& at, int count) {
+  std::vector<base::UniqueFd> strangers;
+  for (int i = 0; i < count; ++i) {
+    base::UniqueFd stranger = connect_to(at);
+    if (i % 3 == 1) ::send(stranger.get(), "GET / HTTP/1.1\r\n\r\n", 18, MSG_NOSIGNAL);
+    if (i % 3 != 2) strangers.push_back(std::move(stranger));
+  }
+  lower.under_way = false;
+  for (int step = 0; step < 1'000 && !lower.under_way; ++step) lower.serve();
+  EXPECT_TRUE(lower.under_way);
+  for (int step = 0; step < 10'000'000 && lower.under_way; ++step) lower.serve();
+  EXPECT_FALSE(lower.under_way);
+  lower.serve();  // gives back what those of the last turn had
+}
+
+TEST(streams_on_demand, count_every_stranger_and_keep_nothing_of_those_that_are_gone) {
+  const auto descriptors = [] {
+    return std::distance(std::filesystem::directory_iterator{"/proc/self/fd"}, {});
+  };
+  ::testing::internal::CaptureStderr();
+  const auto begin = std::chrono::steady_clock::now();
+  {
+    Listening listening = listen_here();
+    End lower{0, std::move(listening.sockets), {}, {}, 20};
+    let_strangers_come(lower, listening.at, 90);
+    const auto open_descriptors = descriptors();
+    const std::int64_t blocks = test::heap_blocks();
+    let_strangers_come(lower, listening.at, 90);
+    EXPECT_EQ(test::heap_blocks(), blocks);
+    EXPECT_EQ(descriptors(), open_descriptors);
+  }
+  const auto took = std::chrono::steady_clock::now() - begin;
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  const test::Dropped dropped = test::dropped_in(said);
+  EXPECT_EQ(dropped.connections, 180U) << said;
+  // The first one's, one a second, the end's.
+  EXPECT_LE(dropped.lines, 2 + static_cast<std::uint64_t>(took / std::chrono::seconds{1})) << said;
+}
+
+TEST(streams_on_demand, tell_nothing_of_strangers_where_there_were_none) {
+  ::testing::internal::CaptureStderr();
+  {
+    Pair pair;
+    pair.higher->call(0);
+    for (int step = 0; step < 100 && !pair.is_joined(); ++step) {
+      pair.higher->sleep_and_serve();
+      if (pair.lower->taken.empty()) pair.lower->sleep_and_serve();
+    }
+    expect_one_stream(pair);
+  }
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
 TEST(streams_on_demand, are_not_for_strangers) {
