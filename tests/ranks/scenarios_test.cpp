@@ -833,23 +833,39 @@ INSTANTIATE_TEST_SUITE_P(
 
 std::string free_port() { return std::to_string(ntohs(test::loopback_port().address.sin_port)); }
 
-TEST_P(RanksApart, compute_over_tcp_unasked_and_say_what_keeps_them_apart) {
-  if (!test::another_user_can_run()) GTEST_SKIP() << test::another_user_takes;
-  const test::PublicCopy program{RANK_PROGRAM};
-  const Words variables{"QPMESH_SIZE=4", "QPMESH_ROOT=127.0.0.1:" + free_port(),
-                        "QPMESH_SECRET=known to all of these ranks", "QPMESH_LOG=info"};
+// Ranks 1 and 3 are the others.
+std::vector<Process> start_apart(const Apart& how, const Words& command, Words variables) {
+  variables.insert(variables.end(), {"QPMESH_SIZE=4", "QPMESH_ROOT=127.0.0.1:" + free_port(),
+                                     "QPMESH_SECRET=known to all of these ranks"});
+  variables.insert(variables.end(), how.variables.begin(), how.variables.end());
   std::vector<Process> ranks;
   for (const int rank : {0, 1, 2, 3}) {
-    Words words{program.path(), "allreduce_of_every_size"};
+    Words words = command;
     if (rank % 2 == 1) {
-      words.insert(words.begin(), GetParam().wrapper.begin(), GetParam().wrapper.end());
+      words.insert(words.begin(), how.wrapper.begin(), how.wrapper.end());
       words.insert(words.begin(), "/usr/bin/env");
     }
     Words own = variables;
-    own.insert(own.end(), GetParam().variables.begin(), GetParam().variables.end());
     own.push_back("QPMESH_RANK=" + std::to_string(rank));
     ranks.emplace_back(words, own);
   }
+  return ranks;
+}
+
+TEST_P(RanksApart, run_the_ten_lines) {
+  if (!test::another_user_can_run()) GTEST_SKIP() << test::another_user_takes;
+  const test::PublicCopy program{TEN_LINES};
+  auto ranks = start_apart(GetParam(), {program.path()}, {});
+  expect_success(ranks);
+  EXPECT_EQ(ranks[0].output(), "4 ranks, each element 4\n");
+  for (const int rank : {1, 2, 3}) EXPECT_EQ(ranks[static_cast<std::size_t>(rank)].output(), "");
+}
+
+TEST_P(RanksApart, compute_over_tcp_unasked_and_say_what_keeps_them_apart) {
+  if (!test::another_user_can_run()) GTEST_SKIP() << test::another_user_takes;
+  const test::PublicCopy program{RANK_PROGRAM};
+  auto ranks =
+      start_apart(GetParam(), {program.path(), "allreduce_of_every_size"}, {"QPMESH_LOG=info"});
   expect_success(ranks);
   const bool shares = GetParam().by == "users";  // each of the others has a namespace alone
   for (const int rank : {0, 1}) {
