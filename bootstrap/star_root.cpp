@@ -182,7 +182,7 @@ std::optional<Refusal> StarRoot::refusal_of(const Hello& hello) const {
     return {};
   return {{fmt::format("rank {} is here already: {}; the second one is {}", hello.rank, member.who,
                        sender_of(hello)),
-           own_rank}};
+           own_rank + ", and give each job a QPMESH_JOB of its own"}};
 }
 
 // An authenticated peer becomes a member, or learns why not; the root goes on waiting.

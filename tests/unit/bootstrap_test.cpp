@@ -363,7 +363,7 @@ TEST_P(AnyBootstrap, refuses_a_second_process_of_one_rank_naming_both_and_keeps_
        .cause = fmt::format(
            "rank 1 is here already: pid {0} on host *; the second one is pid {0} on host *",
            ::getpid()),
-       .hint = "give every process a rank of its own"});
+       .hint = "give every process a rank of its own, and give each job a QPMESH_JOB of its own"});
   expect_all_here(start(venue, {.rank = 2, .size = 3}, enough_ms).get(), 3);
   expect_all_here(twins[1 - refused].get(), 3);
   expect_all_here(root.get(), 3);
