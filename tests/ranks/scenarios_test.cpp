@@ -5,7 +5,12 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <functional>
+#include <map>
+#include <regex>
+#include <set>
 #include <sstream>
 
 #include "job.hpp"
@@ -899,6 +904,138 @@ TEST(ranks_apart, that_disagree_whether_to_encrypt_are_told_which_rank_does_not)
     EXPECT_NE(rank.output().find("QPMESH_ENCRYPT is '"), std::string::npos) << rank.output();
     EXPECT_NE(rank.output().find("' on rank "), std::string::npos) << rank.output();
   }
+}
+
+// Two jobs of four ranks each, 0 and 1, whose programs tell who is there.
+struct Member {
+  int job;
+  int rank;
+  Process process;
+};
+std::vector<Member> start_two_jobs(const std::vector<int>& order,
+                                   const std::function<Words(int job)>& variables) {
+  std::vector<Member> members;
+  for (const int rank : order) {
+    for (const int job : {0, 1}) {
+      Words own = variables(job);
+      own.insert(own.end(), {"QPMESH_RANK=" + std::to_string(rank), "QPMESH_SIZE=4",
+                             "QPMESH_INIT_TIMEOUT_MS=5000"});
+      members.push_back(
+          {job, rank, Process{rank_program("tells_who_is_here", {std::to_string(job)}), own}});
+    }
+  }
+  return members;
+}
+const std::vector<std::vector<int>> orders{{0, 1, 2, 3}, {3, 2, 1, 0}, {2, 3, 0, 1}};
+
+std::string line_with(const std::string& text, const std::string& word) {
+  const std::size_t at = text.find(word);
+  return at == std::string::npos ? std::string{} : text.substr(at, text.find('\n', at) - at);
+}
+
+// Every process ends in time: as one rank of a world whose ranks all say the same of it, or with an
+// error that expected allows, code 1. Returns the worlds: "here: pid=job pid=job pid=job pid=job".
+std::set<std::string> worlds_of(std::vector<Member>& members, const std::regex& expected) {
+  const std::int64_t deadline = now_ms() + patience_ms();
+  std::map<std::string, std::map<int, std::string>> worlds;  // by rank, who says so
+  for (Member& member : members) {
+    const std::string me = std::to_string(member.process.pid()) + "=" + std::to_string(member.job);
+    const auto left = static_cast<int>(std::max(std::int64_t{0}, deadline - now_ms()));
+    const int code = member.process.wait(left);
+    const std::string said = member.process.output();
+    if (code == 0) {
+      EXPECT_TRUE(worlds[line_with(said, "here:")].emplace(member.rank, me).second) << said;
+    } else {
+      EXPECT_EQ(code, 1) << said;
+      EXPECT_TRUE(std::regex_search(said, expected))
+          << "rank " << member.rank << " of job " << member.job << " says:\n"
+          << said;
+    }
+  }
+  std::set<std::string> lines;
+  for (const auto& [line, ranks] : worlds) {
+    std::string whole = "here:";
+    for (const auto& [rank, who] : ranks) whole += " " + who;
+    EXPECT_EQ(line, whole);
+    EXPECT_EQ(ranks.size(), 4U) << line;
+    lines.insert(line);
+  }
+  return lines;
+}
+
+// Of one job alone.
+bool is_pure(const std::string& world) {
+  return (world.find("=0") == std::string::npos) != (world.find("=1") == std::string::npos);
+}
+
+std::string one_job_name() {
+  static int count = 0;
+  return "one-" + std::to_string(::getpid()) + "-" + std::to_string(count++);
+}
+
+const std::string none_came = "timeout in init, rank [0-9]: ranks? [0-9, ]+ of 4 missing after ";
+
+// Nothing tells them apart: whichever process of a rank comes first is in.
+TEST(two_jobs_of_one_name, at_one_socket_become_one_world_and_the_rest_are_told_why) {
+  const std::regex expected{
+      "bad_config in init, rank 0: the socket name @qpmesh-[^ ]* is in use: another living job, or "
+      "a second rank 0 of this one.*give each job a QPMESH_JOB of its own"
+      "|mismatch in init, rank 0: rank [1-3] is here already: pid [0-9]+ on host .*; the second "
+      "one is pid [0-9]+ on host .*give each job a QPMESH_JOB of its own"
+      "|timeout in init, rank 0: rank [1-3] did not reach rank 0 at @qpmesh-.*QPMESH_JOB"
+      "|" +
+      none_came + ".*QPMESH_JOB"};
+  for (const auto& order : orders) {
+    const std::string name = one_job_name();
+    auto members = start_two_jobs(order, [&](int) { return Words{"QPMESH_JOB=" + name}; });
+    EXPECT_GE(worlds_of(members, expected).size(), 1U);
+  }
+}
+
+TEST(two_jobs_of_one_name, with_roots_of_their_own_never_meet) {
+  for (const auto& order : orders) {
+    const std::string name = one_job_name();
+    const std::array roots{free_port(), free_port()};
+    auto members = start_two_jobs(order, [&](int job) {
+      return Words{"QPMESH_JOB=" + name, "QPMESH_SECRET=known to both of these jobs",
+                   "QPMESH_ROOT=127.0.0.1:" + roots.at(static_cast<std::size_t>(job))};
+    });
+    const auto worlds = worlds_of(members, std::regex{"no error is expected"});
+    EXPECT_EQ(worlds.size(), 2U);
+    for (const std::string& world : worlds) EXPECT_TRUE(is_pure(world)) << world;
+  }
+}
+
+TEST(two_jobs_of_one_name, at_one_port_with_secrets_of_their_own_never_mix) {
+  const std::regex expected{
+      "bad_config in init, rank 0: the port of 127.0.0.1:[0-9]+ is in use"
+      "|authentication in init, rank 0: rank 0 at 127.0.0.1:[0-9]+ did not accept the secret"
+      "|timeout in init, rank 0: rank [1-3] did not reach rank 0 at 127.0.0.1:[0-9]+: "
+      "|" +
+      none_came};
+  for (const auto& order : orders) {
+    const std::string name = one_job_name();
+    const std::string root = free_port();
+    auto members = start_two_jobs(order, [&](int job) {
+      return Words{"QPMESH_JOB=" + name, "QPMESH_ROOT=127.0.0.1:" + root,
+                   "QPMESH_SECRET=known to the ranks of job " + std::to_string(job)};
+    });
+    const auto worlds = worlds_of(members, expected);
+    EXPECT_GE(worlds.size(), 1U);
+    for (const std::string& world : worlds) EXPECT_TRUE(is_pure(world)) << world;
+  }
+}
+
+TEST(two_jobs_of_one_name, that_qpmesh_run_starts_never_meet) {
+  const std::string name = one_job_name();
+  std::vector<Process> runs;
+  for (const std::string job : {"0", "1"}) {
+    Words words = rank_program("tells_who_is_here", {job});
+    words.insert(words.begin(), {QPMESH_RUN, "-np", "4"});
+    runs.emplace_back(words, Words{"QPMESH_JOB=" + name});
+  }
+  expect_success(runs);
+  for (const Process& run : runs) EXPECT_TRUE(is_pure(run.output())) << run.output();
 }
 
 TEST(ranks_by_hand, an_unknown_variable_is_warned_about_once_with_the_nearest_name) {

@@ -1,7 +1,9 @@
 // Groups and memory: split, duplicate, split_node, independent, allocate.
 #include <sys/sysinfo.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <limits>
 #include <optional>
@@ -384,10 +386,31 @@ void groups_are_made_while_others_go_on(Communicator& world, Arguments) {
   world.barrier();
 }
 
+// Says which processes are the ranks, and what each was started with (arguments[0]); what they
+// compute is right for these.
+void tells_who_is_here(Communicator& world, Arguments arguments) {
+  const std::array<std::int64_t, 2> mine{::getpid(), std::stoll(arguments[0])};
+  std::vector<std::int64_t> all(2 * static_cast<std::size_t>(world.size()));
+  world.allgather(mine, all);
+  std::string line = "here:";
+  std::int64_t expected = 0;
+  for (std::size_t rank = 0; rank < all.size() / 2; ++rank) {
+    line += " " + std::to_string(all[2 * rank]) + "=" + std::to_string(all[2 * rank + 1]);
+    expected += all[2 * rank];
+  }
+  for (const std::size_t count : {1U, 1'000U, 100'000U}) {
+    std::vector<std::int64_t> sums(count, mine[0]);
+    world.allreduce(sums, sum);
+    check(sums == std::vector<std::int64_t>(count, expected), "somebody else's data came in");
+  }
+  say(line);
+}
+
 }  // namespace
 
 std::vector<Scenario> group_scenarios() {
   return {
+      in_world("tells_who_is_here", tells_who_is_here),
       in_world("split_by_color_and_key", split_by_color_and_key),
       in_world("split_of_a_split_of_a_split", split_of_a_split_of_a_split),
       in_world("groups_know_their_ranks_in_each_other", groups_know_their_ranks_in_each_other),
