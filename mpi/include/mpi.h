@@ -505,15 +505,19 @@ typedef void(MPI_T_event_dropped_cb_function)(MPI_Count count,
 
 /* ---- functions ---- */
 
-/* Every function has its name for tools, PMPI_, too. */
+/* Every function has its name for tools, PMPI_, too. Those that this library does not have are
+ * there to be linked: each is an error with its name. */
 #define MPI_ABI_FUNCTION(result, name, arguments) \
   result MPI_##name arguments;                    \
   result PMPI_##name arguments;
+#define MPI_ABI_MISSING(name, arguments) MPI_ABI_FUNCTION(int, name, arguments)
 
 #include "mpi_functions.h"
+#undef MPI_ABI_MISSING
 
 /* Those that take counts are there with int, and with MPI_Count: MPI_Send_c. */
 #define MPI_ABI_COUNTED(name, arguments) MPI_ABI_FUNCTION(int, name, arguments)
+#define MPI_ABI_COUNTED_MISSING(name, arguments) MPI_ABI_COUNTED(name, arguments)
 #define MPI_ABI_COUNT int
 #define MPI_ABI_DISPLACEMENT int
 #define MPI_ABI_ADDRESS MPI_Aint
@@ -531,6 +535,7 @@ typedef void(MPI_T_event_dropped_cb_function)(MPI_Count count,
 #undef MPI_ABI_COUNT
 #undef MPI_ABI_DISPLACEMENT
 #undef MPI_ABI_ADDRESS
+#undef MPI_ABI_COUNTED_MISSING
 #undef MPI_ABI_FUNCTION
 
 /* Handles for Fortran are the numbers that the ABI gives them. */

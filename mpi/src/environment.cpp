@@ -19,7 +19,6 @@
 #include "bsend.hpp"
 #include "entry.hpp"
 #include "request.hpp"
-#include "unsupported.hpp"
 
 namespace qpmesh::mpi {
 
@@ -112,14 +111,6 @@ void require_running() {
 }
 
 qpmesh_communicator* world_mesh() noexcept { return mesh_of_world; }
-
-int report_unsupported(const char* function) {
-  return report(nullptr, function,
-                {MPI_ERR_UNSUPPORTED_OPERATION, "qpmesh does not have it (docs/mpi.md)"});
-}
-const int unsupported_operation = MPI_ERR_UNSUPPORTED_OPERATION;
-const int tools_cannot_init = MPI_T_ERR_CANNOT_INIT;
-const int tools_not_initialized = MPI_T_ERR_NOT_INITIALIZED;
 
 void abort_job(int code, const char* text) {
   // Who ends because another rank does has the reason in its text: it ends likewise, and says no

@@ -85,6 +85,24 @@ const Class classes[] = {
     {MPI_ERR_SESSION, "MPI_ERR_SESSION: no session"},
     {MPI_ERR_ERRHANDLER, "MPI_ERR_ERRHANDLER: no error handler"},
     {MPI_ERR_ABI, "MPI_ERR_ABI: a request for another ABI"},
+    {MPI_T_ERR_CANNOT_INIT, "MPI_T_ERR_CANNOT_INIT: the interface for tools cannot begin"},
+    {MPI_T_ERR_NOT_ACCESSIBLE, "MPI_T_ERR_NOT_ACCESSIBLE: it cannot be reached"},
+    {MPI_T_ERR_NOT_INITIALIZED, "MPI_T_ERR_NOT_INITIALIZED: the interface for tools has not begun"},
+    {MPI_T_ERR_NOT_SUPPORTED, "MPI_T_ERR_NOT_SUPPORTED: not supported"},
+    {MPI_T_ERR_MEMORY, "MPI_T_ERR_MEMORY: no memory"},
+    {MPI_T_ERR_INVALID, "MPI_T_ERR_INVALID: an argument that means nothing"},
+    {MPI_T_ERR_INVALID_INDEX, "MPI_T_ERR_INVALID_INDEX: no such index"},
+    {MPI_T_ERR_INVALID_ITEM, "MPI_T_ERR_INVALID_ITEM: no such item"},
+    {MPI_T_ERR_INVALID_SESSION, "MPI_T_ERR_INVALID_SESSION: no session"},
+    {MPI_T_ERR_INVALID_HANDLE, "MPI_T_ERR_INVALID_HANDLE: no handle"},
+    {MPI_T_ERR_INVALID_NAME, "MPI_T_ERR_INVALID_NAME: no such name"},
+    {MPI_T_ERR_OUT_OF_HANDLES, "MPI_T_ERR_OUT_OF_HANDLES: no more handles"},
+    {MPI_T_ERR_OUT_OF_SESSIONS, "MPI_T_ERR_OUT_OF_SESSIONS: no more sessions"},
+    {MPI_T_ERR_CVAR_SET_NOT_NOW, "MPI_T_ERR_CVAR_SET_NOT_NOW: it cannot be set now"},
+    {MPI_T_ERR_CVAR_SET_NEVER, "MPI_T_ERR_CVAR_SET_NEVER: it cannot be set"},
+    {MPI_T_ERR_PVAR_NO_WRITE, "MPI_T_ERR_PVAR_NO_WRITE: it cannot be written"},
+    {MPI_T_ERR_PVAR_NO_STARTSTOP, "MPI_T_ERR_PVAR_NO_STARTSTOP: it cannot be started or stopped"},
+    {MPI_T_ERR_PVAR_NO_ATOMIC, "MPI_T_ERR_PVAR_NO_ATOMIC: it cannot be read and reset at once"},
 };
 
 const char* class_text(int number) noexcept {
@@ -258,9 +276,13 @@ Failure last_failure() {
 
 void fail_as_told() { throw last_failure(); }
 
+const std::string& keep_text(Communicator* where, const char* function, const Failure& failure) {
+  last = {failure.code, described(where, function, failure)};
+  return last.text;
+}
+
 int report(Communicator* where, const char* function, const Failure& failure) {
-  std::string text = described(where, function, failure);
-  last = {failure.code, text};
+  const std::string text = keep_text(where, function, failure);  // a copy: its handler may call MPI
   return handle(responsible(where), failure.code, text);
 }
 

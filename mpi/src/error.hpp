@@ -61,9 +61,11 @@ int error_class_of(int qpmesh_code) noexcept;
 
 // ---- at its end: the handler hears of it ----
 
+// MPI_Error_string gives this text from now on, in this thread.
+const std::string& keep_text(Communicator* where, const char* function, const Failure& failure);
+
 // Runs the error handler of the communicator; where there is none, that of MPI_COMM_SELF, or of
 // MPI_COMM_WORLD as long as only that was set. Returns the code where the handler returns.
-// MPI_Error_string gives the text from now on, in this thread.
 int report(Communicator* where, const char* function, const Failure& failure);
 
 // The same of what a call threw.

@@ -1,269 +1,99 @@
-// Functions of the standard that are not there: they exist, so that programs link and start, and
-// each is an error with its name, whoever calls it. They look at no arguments, so their parameters
-// are left out, and mpi.h is not read here.
-#include "unsupported.hpp"
+// Functions of the standard that are not there, MISSING in mpi_functions.h: they exist, so that
+// programs link and start, and each is an error with its name, whoever calls it.
+#include <atomic>
+#include <cstdio>
+#include <string_view>
 
-#define QPMESH_MPI_UNSUPPORTED(name, code)                                             \
-  extern "C" __attribute__((visibility("default"))) int PMPI_##name() { return code; } \
-  extern "C" __attribute__((visibility("default"), weak, alias("PMPI_" #name))) int MPI_##name();
+#include "entry.hpp"
+#include "error.hpp"
 
-// Of communicators, sessions and windows: their error handler is that of MPI_COMM_SELF.
-#define QPMESH_MPI_MISSING(name) \
-  QPMESH_MPI_UNSUPPORTED(name, qpmesh::mpi::report_unsupported("MPI_" #name))
-// Of files, whose error handler returns unless a program sets another one.
-#define QPMESH_MPI_MISSING_OF_FILES(name) \
-  QPMESH_MPI_UNSUPPORTED(name, qpmesh::mpi::unsupported_operation)
-// Of the interface for tools, which has no error handlers.
-#define QPMESH_MPI_MISSING_OF_TOOLS(name) \
-  QPMESH_MPI_UNSUPPORTED(name, qpmesh::mpi::tools_not_initialized)
+namespace qpmesh::mpi {
+namespace {
 
-// Intercommunicators, dynamic processes, partitioned messages.
-QPMESH_MPI_MISSING(Comm_create_from_group)
-QPMESH_MPI_MISSING(Comm_iflush_buffer)
-QPMESH_MPI_MISSING(Intercomm_create)
-QPMESH_MPI_MISSING(Intercomm_create_from_groups)
-QPMESH_MPI_MISSING(Intercomm_merge)
-QPMESH_MPI_MISSING(Group_from_session_pset)
-QPMESH_MPI_MISSING(Buffer_iflush)
-QPMESH_MPI_MISSING(Pready)
-QPMESH_MPI_MISSING(Pready_range)
-QPMESH_MPI_MISSING(Pready_list)
-QPMESH_MPI_MISSING(Parrived)
-QPMESH_MPI_MISSING(Open_port)
-QPMESH_MPI_MISSING(Close_port)
-QPMESH_MPI_MISSING(Publish_name)
-QPMESH_MPI_MISSING(Unpublish_name)
-QPMESH_MPI_MISSING(Lookup_name)
-QPMESH_MPI_MISSING(Comm_accept)
-QPMESH_MPI_MISSING(Comm_connect)
-QPMESH_MPI_MISSING(Comm_join)
-QPMESH_MPI_MISSING(Comm_spawn)
-QPMESH_MPI_MISSING(Comm_spawn_multiple)
-QPMESH_MPI_MISSING(Psend_init)
-QPMESH_MPI_MISSING(Psend_init_c)
-QPMESH_MPI_MISSING(Precv_init)
-QPMESH_MPI_MISSING(Precv_init_c)
+// Of communicators, sessions and windows: the error handler is that of MPI_COMM_SELF. Of files it
+// returns unless a program sets another one, and the interface for tools has none: those are told
+// once, for many programs look at no code of theirs.
+int report_unsupported(std::string_view function, std::atomic_flag& told) {
+  Failure failure{MPI_ERR_UNSUPPORTED_OPERATION, "qpmesh does not have it (docs/mpi.md)"};
+  const bool is_of_tools = function.starts_with("MPI_T_");
+  const bool is_of_files =
+      function.starts_with("MPI_File_") || function.starts_with("MPI_Register_datarep");
+  if (!is_of_tools && !is_of_files) return report(nullptr, function.data(), failure);
+  if (is_of_tools) {
+    failure.code =
+        function == "MPI_T_init_thread" ? MPI_T_ERR_CANNOT_INIT : MPI_T_ERR_NOT_INITIALIZED;
+  }
+  const std::string& text = keep_text(nullptr, function.data(), failure);
+  if (!told.test_and_set()) std::fprintf(stderr, "qpmesh: %s\n", text.c_str());
+  return failure.code;
+}
 
-// Sessions.
-QPMESH_MPI_MISSING(Session_init)
-QPMESH_MPI_MISSING(Session_finalize)
-QPMESH_MPI_MISSING(Session_get_info)
-QPMESH_MPI_MISSING(Session_get_num_psets)
-QPMESH_MPI_MISSING(Session_get_nth_pset)
-QPMESH_MPI_MISSING(Session_get_pset_info)
-QPMESH_MPI_MISSING(Session_create_errhandler)
-QPMESH_MPI_MISSING(Session_set_errhandler)
-QPMESH_MPI_MISSING(Session_get_errhandler)
-QPMESH_MPI_MISSING(Session_call_errhandler)
-QPMESH_MPI_MISSING(Session_flush_buffer)
-QPMESH_MPI_MISSING(Session_iflush_buffer)
-QPMESH_MPI_MISSING(Session_attach_buffer)
-QPMESH_MPI_MISSING(Session_attach_buffer_c)
-QPMESH_MPI_MISSING(Session_detach_buffer)
-QPMESH_MPI_MISSING(Session_detach_buffer_c)
+// A handle that a function would have set is that of nothing.
+template <class Handle>
+void set_null_at(Handle* target, Handle null) noexcept {
+  if (target != nullptr) *target = null;
+}
+void set_null(MPI_Comm* target) noexcept { set_null_at(target, MPI_COMM_NULL); }
+void set_null(MPI_Group* target) noexcept { set_null_at(target, MPI_GROUP_NULL); }
+void set_null(MPI_Win* target) noexcept { set_null_at(target, MPI_WIN_NULL); }
+void set_null(MPI_File* target) noexcept { set_null_at(target, MPI_FILE_NULL); }
+void set_null(MPI_Session* target) noexcept { set_null_at(target, MPI_SESSION_NULL); }
+void set_null(MPI_Info* target) noexcept { set_null_at(target, MPI_INFO_NULL); }
+void set_null(MPI_Errhandler* target) noexcept { set_null_at(target, MPI_ERRHANDLER_NULL); }
+void set_null(MPI_Request* target) noexcept { set_null_at(target, MPI_REQUEST_NULL); }
+void set_null(MPI_Datatype* target) noexcept { set_null_at(target, MPI_DATATYPE_NULL); }
+void set_null(MPI_T_enum* target) noexcept { set_null_at(target, MPI_T_ENUM_NULL); }
+void set_null(MPI_T_cvar_handle* target) noexcept { set_null_at(target, MPI_T_CVAR_HANDLE_NULL); }
+void set_null(MPI_T_pvar_handle* target) noexcept { set_null_at(target, MPI_T_PVAR_HANDLE_NULL); }
+void set_null(MPI_T_pvar_session* target) noexcept { set_null_at(target, MPI_T_PVAR_SESSION_NULL); }
+void set_null(MPI_T_event_registration* target) noexcept {
+  set_null_at(target, MPI_T_event_registration{});
+}
+// A handle that the function was given, or none of that name.
+template <class Given>
+void set_null(const Given&) noexcept {}
 
-// One-sided operations.
-QPMESH_MPI_MISSING(Win_create_keyval)
-QPMESH_MPI_MISSING(Win_free_keyval)
-QPMESH_MPI_MISSING(Win_set_attr)
-QPMESH_MPI_MISSING(Win_get_attr)
-QPMESH_MPI_MISSING(Win_delete_attr)
-QPMESH_MPI_MISSING(Win_create)
-QPMESH_MPI_MISSING(Win_create_c)
-QPMESH_MPI_MISSING(Win_allocate)
-QPMESH_MPI_MISSING(Win_allocate_c)
-QPMESH_MPI_MISSING(Win_allocate_shared)
-QPMESH_MPI_MISSING(Win_allocate_shared_c)
-QPMESH_MPI_MISSING(Win_shared_query)
-QPMESH_MPI_MISSING(Win_shared_query_c)
-QPMESH_MPI_MISSING(Win_create_dynamic)
-QPMESH_MPI_MISSING(Win_attach)
-QPMESH_MPI_MISSING(Win_detach)
-QPMESH_MPI_MISSING(Win_free)
-QPMESH_MPI_MISSING(Win_fence)
-QPMESH_MPI_MISSING(Win_start)
-QPMESH_MPI_MISSING(Win_complete)
-QPMESH_MPI_MISSING(Win_post)
-QPMESH_MPI_MISSING(Win_wait)
-QPMESH_MPI_MISSING(Win_test)
-QPMESH_MPI_MISSING(Win_lock)
-QPMESH_MPI_MISSING(Win_lock_all)
-QPMESH_MPI_MISSING(Win_unlock)
-QPMESH_MPI_MISSING(Win_unlock_all)
-QPMESH_MPI_MISSING(Win_flush)
-QPMESH_MPI_MISSING(Win_flush_all)
-QPMESH_MPI_MISSING(Win_flush_local)
-QPMESH_MPI_MISSING(Win_flush_local_all)
-QPMESH_MPI_MISSING(Win_sync)
-QPMESH_MPI_MISSING(Win_get_group)
-QPMESH_MPI_MISSING(Win_set_info)
-QPMESH_MPI_MISSING(Win_get_info)
-QPMESH_MPI_MISSING(Win_set_name)
-QPMESH_MPI_MISSING(Win_get_name)
-QPMESH_MPI_MISSING(Win_create_errhandler)
-QPMESH_MPI_MISSING(Win_set_errhandler)
-QPMESH_MPI_MISSING(Win_get_errhandler)
-QPMESH_MPI_MISSING(Win_call_errhandler)
-QPMESH_MPI_MISSING(Put)
-QPMESH_MPI_MISSING(Put_c)
-QPMESH_MPI_MISSING(Rput)
-QPMESH_MPI_MISSING(Rput_c)
-QPMESH_MPI_MISSING(Get)
-QPMESH_MPI_MISSING(Get_c)
-QPMESH_MPI_MISSING(Rget)
-QPMESH_MPI_MISSING(Rget_c)
-QPMESH_MPI_MISSING(Accumulate)
-QPMESH_MPI_MISSING(Accumulate_c)
-QPMESH_MPI_MISSING(Raccumulate)
-QPMESH_MPI_MISSING(Raccumulate_c)
-QPMESH_MPI_MISSING(Get_accumulate)
-QPMESH_MPI_MISSING(Get_accumulate_c)
-QPMESH_MPI_MISSING(Rget_accumulate)
-QPMESH_MPI_MISSING(Rget_accumulate_c)
-QPMESH_MPI_MISSING(Compare_and_swap)
-QPMESH_MPI_MISSING(Fetch_and_op)
+// What parameters that are handles to be set are called in the lists. A function has some of them,
+// which hide these.
+constexpr struct {
+} newcomm, newintercomm, newintracomm, intercomm, newgroup, group, win, file, session, info,
+    errhandler, request, etype, filetype, datatype, enumtype, handle, registration;
 
-// Files.
-QPMESH_MPI_MISSING_OF_FILES(File_open)
-QPMESH_MPI_MISSING_OF_FILES(File_close)
-QPMESH_MPI_MISSING_OF_FILES(File_delete)
-QPMESH_MPI_MISSING_OF_FILES(File_set_size)
-QPMESH_MPI_MISSING_OF_FILES(File_preallocate)
-QPMESH_MPI_MISSING_OF_FILES(File_get_size)
-QPMESH_MPI_MISSING_OF_FILES(File_get_group)
-QPMESH_MPI_MISSING_OF_FILES(File_get_amode)
-QPMESH_MPI_MISSING_OF_FILES(File_set_info)
-QPMESH_MPI_MISSING_OF_FILES(File_get_info)
-QPMESH_MPI_MISSING_OF_FILES(File_set_view)
-QPMESH_MPI_MISSING_OF_FILES(File_get_view)
-QPMESH_MPI_MISSING_OF_FILES(File_seek)
-QPMESH_MPI_MISSING_OF_FILES(File_seek_shared)
-QPMESH_MPI_MISSING_OF_FILES(File_get_position)
-QPMESH_MPI_MISSING_OF_FILES(File_get_position_shared)
-QPMESH_MPI_MISSING_OF_FILES(File_get_byte_offset)
-QPMESH_MPI_MISSING_OF_FILES(File_set_atomicity)
-QPMESH_MPI_MISSING_OF_FILES(File_get_atomicity)
-QPMESH_MPI_MISSING_OF_FILES(File_sync)
-QPMESH_MPI_MISSING_OF_FILES(File_create_errhandler)
-QPMESH_MPI_MISSING_OF_FILES(File_set_errhandler)
-QPMESH_MPI_MISSING_OF_FILES(File_get_errhandler)
-QPMESH_MPI_MISSING_OF_FILES(File_call_errhandler)
-QPMESH_MPI_MISSING_OF_FILES(File_get_type_extent)
-QPMESH_MPI_MISSING_OF_FILES(File_get_type_extent_c)
-QPMESH_MPI_MISSING_OF_FILES(File_read)
-QPMESH_MPI_MISSING_OF_FILES(File_read_c)
-QPMESH_MPI_MISSING_OF_FILES(File_read_all)
-QPMESH_MPI_MISSING_OF_FILES(File_read_all_c)
-QPMESH_MPI_MISSING_OF_FILES(File_read_at)
-QPMESH_MPI_MISSING_OF_FILES(File_read_at_c)
-QPMESH_MPI_MISSING_OF_FILES(File_read_at_all)
-QPMESH_MPI_MISSING_OF_FILES(File_read_at_all_c)
-QPMESH_MPI_MISSING_OF_FILES(File_read_ordered)
-QPMESH_MPI_MISSING_OF_FILES(File_read_ordered_c)
-QPMESH_MPI_MISSING_OF_FILES(File_read_shared)
-QPMESH_MPI_MISSING_OF_FILES(File_read_shared_c)
-QPMESH_MPI_MISSING_OF_FILES(File_read_all_begin)
-QPMESH_MPI_MISSING_OF_FILES(File_read_all_begin_c)
-QPMESH_MPI_MISSING_OF_FILES(File_read_all_end)
-QPMESH_MPI_MISSING_OF_FILES(File_read_at_all_begin)
-QPMESH_MPI_MISSING_OF_FILES(File_read_at_all_begin_c)
-QPMESH_MPI_MISSING_OF_FILES(File_read_at_all_end)
-QPMESH_MPI_MISSING_OF_FILES(File_read_ordered_begin)
-QPMESH_MPI_MISSING_OF_FILES(File_read_ordered_begin_c)
-QPMESH_MPI_MISSING_OF_FILES(File_read_ordered_end)
-QPMESH_MPI_MISSING_OF_FILES(File_iread)
-QPMESH_MPI_MISSING_OF_FILES(File_iread_c)
-QPMESH_MPI_MISSING_OF_FILES(File_iread_all)
-QPMESH_MPI_MISSING_OF_FILES(File_iread_all_c)
-QPMESH_MPI_MISSING_OF_FILES(File_iread_at)
-QPMESH_MPI_MISSING_OF_FILES(File_iread_at_c)
-QPMESH_MPI_MISSING_OF_FILES(File_iread_at_all)
-QPMESH_MPI_MISSING_OF_FILES(File_iread_at_all_c)
-QPMESH_MPI_MISSING_OF_FILES(File_iread_shared)
-QPMESH_MPI_MISSING_OF_FILES(File_iread_shared_c)
-QPMESH_MPI_MISSING_OF_FILES(File_write)
-QPMESH_MPI_MISSING_OF_FILES(File_write_c)
-QPMESH_MPI_MISSING_OF_FILES(File_write_all)
-QPMESH_MPI_MISSING_OF_FILES(File_write_all_c)
-QPMESH_MPI_MISSING_OF_FILES(File_write_at)
-QPMESH_MPI_MISSING_OF_FILES(File_write_at_c)
-QPMESH_MPI_MISSING_OF_FILES(File_write_at_all)
-QPMESH_MPI_MISSING_OF_FILES(File_write_at_all_c)
-QPMESH_MPI_MISSING_OF_FILES(File_write_ordered)
-QPMESH_MPI_MISSING_OF_FILES(File_write_ordered_c)
-QPMESH_MPI_MISSING_OF_FILES(File_write_shared)
-QPMESH_MPI_MISSING_OF_FILES(File_write_shared_c)
-QPMESH_MPI_MISSING_OF_FILES(File_write_all_begin)
-QPMESH_MPI_MISSING_OF_FILES(File_write_all_begin_c)
-QPMESH_MPI_MISSING_OF_FILES(File_write_all_end)
-QPMESH_MPI_MISSING_OF_FILES(File_write_at_all_begin)
-QPMESH_MPI_MISSING_OF_FILES(File_write_at_all_begin_c)
-QPMESH_MPI_MISSING_OF_FILES(File_write_at_all_end)
-QPMESH_MPI_MISSING_OF_FILES(File_write_ordered_begin)
-QPMESH_MPI_MISSING_OF_FILES(File_write_ordered_begin_c)
-QPMESH_MPI_MISSING_OF_FILES(File_write_ordered_end)
-QPMESH_MPI_MISSING_OF_FILES(File_iwrite)
-QPMESH_MPI_MISSING_OF_FILES(File_iwrite_c)
-QPMESH_MPI_MISSING_OF_FILES(File_iwrite_all)
-QPMESH_MPI_MISSING_OF_FILES(File_iwrite_all_c)
-QPMESH_MPI_MISSING_OF_FILES(File_iwrite_at)
-QPMESH_MPI_MISSING_OF_FILES(File_iwrite_at_c)
-QPMESH_MPI_MISSING_OF_FILES(File_iwrite_at_all)
-QPMESH_MPI_MISSING_OF_FILES(File_iwrite_at_all_c)
-QPMESH_MPI_MISSING_OF_FILES(File_iwrite_shared)
-QPMESH_MPI_MISSING_OF_FILES(File_iwrite_shared_c)
-QPMESH_MPI_MISSING_OF_FILES(Register_datarep)
-QPMESH_MPI_MISSING_OF_FILES(Register_datarep_c)
+}  // namespace
+}  // namespace qpmesh::mpi
 
-// Tools.
-QPMESH_MPI_UNSUPPORTED(T_init_thread, qpmesh::mpi::tools_cannot_init)
-QPMESH_MPI_MISSING_OF_TOOLS(T_category_changed)
-QPMESH_MPI_MISSING_OF_TOOLS(T_category_get_categories)
-QPMESH_MPI_MISSING_OF_TOOLS(T_category_get_cvars)
-QPMESH_MPI_MISSING_OF_TOOLS(T_category_get_events)
-QPMESH_MPI_MISSING_OF_TOOLS(T_category_get_pvars)
-QPMESH_MPI_MISSING_OF_TOOLS(T_category_get_index)
-QPMESH_MPI_MISSING_OF_TOOLS(T_category_get_info)
-QPMESH_MPI_MISSING_OF_TOOLS(T_category_get_num)
-QPMESH_MPI_MISSING_OF_TOOLS(T_category_get_num_events)
-QPMESH_MPI_MISSING_OF_TOOLS(T_cvar_get_index)
-QPMESH_MPI_MISSING_OF_TOOLS(T_cvar_get_info)
-QPMESH_MPI_MISSING_OF_TOOLS(T_cvar_get_num)
-QPMESH_MPI_MISSING_OF_TOOLS(T_cvar_handle_alloc)
-QPMESH_MPI_MISSING_OF_TOOLS(T_cvar_handle_free)
-QPMESH_MPI_MISSING_OF_TOOLS(T_cvar_read)
-QPMESH_MPI_MISSING_OF_TOOLS(T_cvar_write)
-QPMESH_MPI_MISSING_OF_TOOLS(T_enum_get_info)
-QPMESH_MPI_MISSING_OF_TOOLS(T_enum_get_item)
-QPMESH_MPI_MISSING_OF_TOOLS(T_event_get_num)
-QPMESH_MPI_MISSING_OF_TOOLS(T_event_get_index)
-QPMESH_MPI_MISSING_OF_TOOLS(T_event_get_info)
-QPMESH_MPI_MISSING_OF_TOOLS(T_event_handle_alloc)
-QPMESH_MPI_MISSING_OF_TOOLS(T_event_handle_free)
-QPMESH_MPI_MISSING_OF_TOOLS(T_event_handle_get_info)
-QPMESH_MPI_MISSING_OF_TOOLS(T_event_handle_set_info)
-QPMESH_MPI_MISSING_OF_TOOLS(T_event_register_callback)
-QPMESH_MPI_MISSING_OF_TOOLS(T_event_callback_get_info)
-QPMESH_MPI_MISSING_OF_TOOLS(T_event_callback_set_info)
-QPMESH_MPI_MISSING_OF_TOOLS(T_event_set_dropped_handler)
-QPMESH_MPI_MISSING_OF_TOOLS(T_event_read)
-QPMESH_MPI_MISSING_OF_TOOLS(T_event_copy)
-QPMESH_MPI_MISSING_OF_TOOLS(T_event_get_source)
-QPMESH_MPI_MISSING_OF_TOOLS(T_event_get_timestamp)
-QPMESH_MPI_MISSING_OF_TOOLS(T_pvar_get_num)
-QPMESH_MPI_MISSING_OF_TOOLS(T_pvar_get_index)
-QPMESH_MPI_MISSING_OF_TOOLS(T_pvar_get_info)
-QPMESH_MPI_MISSING_OF_TOOLS(T_pvar_session_create)
-QPMESH_MPI_MISSING_OF_TOOLS(T_pvar_session_free)
-QPMESH_MPI_MISSING_OF_TOOLS(T_pvar_handle_alloc)
-QPMESH_MPI_MISSING_OF_TOOLS(T_pvar_handle_free)
-QPMESH_MPI_MISSING_OF_TOOLS(T_pvar_start)
-QPMESH_MPI_MISSING_OF_TOOLS(T_pvar_stop)
-QPMESH_MPI_MISSING_OF_TOOLS(T_pvar_read)
-QPMESH_MPI_MISSING_OF_TOOLS(T_pvar_write)
-QPMESH_MPI_MISSING_OF_TOOLS(T_pvar_reset)
-QPMESH_MPI_MISSING_OF_TOOLS(T_pvar_readreset)
-QPMESH_MPI_MISSING_OF_TOOLS(T_source_get_num)
-QPMESH_MPI_MISSING_OF_TOOLS(T_source_get_info)
-QPMESH_MPI_MISSING_OF_TOOLS(T_source_get_timestamp)
-QPMESH_MPI_MISSING_OF_TOOLS(T_finalize)
+using namespace qpmesh::mpi;
+
+#pragma GCC diagnostic ignored "-Wshadow"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+#define QPMESH_MPI_MISSING(name, text, arguments)                                                 \
+  QPMESH_MPI_ENTRY(name, arguments) {                                                             \
+    const auto set_all_null = [](const auto&... handles) { (set_null(handles), ...); };           \
+    set_all_null(newcomm, newintercomm, newintracomm, intercomm, newgroup, group, win, file,      \
+                 session, info, errhandler, request, etype, filetype, datatype, enumtype, handle, \
+                 registration);                                                                   \
+    static std::atomic_flag told;                                                                 \
+    return report_unsupported(text, told);                                                        \
+  }
+
+#define MPI_ABI_FUNCTION(result, name, arguments)
+#define MPI_ABI_MISSING(name, arguments) QPMESH_MPI_MISSING(name, "MPI_" #name, arguments)
+#include "mpi_functions.h"
+
+#define MPI_ABI_COUNTED(name, arguments)
+#define MPI_ABI_COUNTED_MISSING(name, arguments) QPMESH_MPI_MISSING(name, "MPI_" #name, arguments)
+#define MPI_ABI_COUNT int
+#define MPI_ABI_DISPLACEMENT int
+#define MPI_ABI_ADDRESS MPI_Aint
+#include "mpi_counted_functions.h"
+#undef MPI_ABI_COUNTED_MISSING
+#undef MPI_ABI_COUNT
+#undef MPI_ABI_DISPLACEMENT
+#undef MPI_ABI_ADDRESS
+#define MPI_ABI_COUNTED_MISSING(name, arguments) \
+  QPMESH_MPI_MISSING(name##_c, "MPI_" #name "_c", arguments)
+#define MPI_ABI_COUNT MPI_Count
+#define MPI_ABI_DISPLACEMENT MPI_Aint
+#define MPI_ABI_ADDRESS MPI_Count
+#include "mpi_counted_functions.h"

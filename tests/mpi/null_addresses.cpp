@@ -1,7 +1,6 @@
 // The functions of mpi.h with one address null at a time, and several values of all other
 // arguments: what comes back may be an error, and the process lives. Many calls fail of another
 // argument before they come to the address.
-#include <mpi.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,8 +10,9 @@
 #include <cstring>
 #include <string_view>
 #include <tuple>
-#include <type_traits>
 #include <utility>
+
+#include "every_function.hpp"
 
 namespace {
 
@@ -28,62 +28,6 @@ extern "C" void died(int) {
   std::_Exit(1);
 }
 
-// ---- an argument that means something, by its type: texts are empty, lists are zeros ----
-
-// Each has memory of its own, for more than any of these calls stores.
-constexpr std::size_t argument_bytes = 16384;
-constexpr std::size_t arguments_max = 16;
-alignas(64) std::array<char, arguments_max * argument_bytes> memory{};
-std::size_t arguments_with_memory = 0;
-
-struct Given {
-  int number;  // a count, a rank, a key: whatever is a number
-  MPI_Comm comm;
-  MPI_Datatype datatype;
-  MPI_Info info;
-} given;
-
-template <class T>
-struct Value {
-  static T get() { return static_cast<T>(std::is_enum_v<T> ? 0 : given.number); }
-};
-template <class T>
-struct Value<T*> {
-  static T* get() {
-    return reinterpret_cast<T*>(memory.data() + arguments_with_memory++ * argument_bytes);
-  }
-};
-template <class Result, class... Arguments>
-struct Value<Result (*)(Arguments...)> {
-  static Result function(Arguments...) { return Result(); }
-  static auto get() { return &function; }
-};
-
-template <class T>
-constexpr bool is_handle = false;
-#define HANDLE(type, value)              \
-  template <>                            \
-  constexpr bool is_handle<type> = true; \
-  template <>                            \
-  struct Value<type> {                   \
-    static type get() { return value; }  \
-  };
-HANDLE(MPI_Comm, given.comm)
-HANDLE(MPI_Datatype, given.datatype)
-HANDLE(MPI_Op, MPI_SUM)
-HANDLE(MPI_Group, MPI_GROUP_EMPTY)
-HANDLE(MPI_Info, given.info)
-HANDLE(MPI_Errhandler, MPI_ERRORS_RETURN)
-HANDLE(MPI_Request, MPI_REQUEST_NULL)
-HANDLE(MPI_Message, MPI_MESSAGE_NO_PROC)
-HANDLE(MPI_Session, MPI_SESSION_NULL)
-HANDLE(MPI_Win, MPI_WIN_NULL)
-HANDLE(MPI_File, MPI_FILE_NULL)
-#undef HANDLE
-
-template <class T>
-constexpr bool is_address = std::is_pointer_v<T> && !is_handle<T>;
-
 // ---- the calls ----
 
 int calls = 0;
@@ -91,8 +35,7 @@ int calls = 0;
 // With these arguments they wait, rightly, for a message or a receive.
 bool waits(std::string_view name) {
   constexpr std::array<std::string_view, 4> waiting{"Recv", "Ssend", "Probe", "Mprobe"};
-  if (name.ends_with("_c")) name.remove_suffix(2);
-  return std::ranges::find(waiting, name) != waiting.end();
+  return std::ranges::find(waiting, without_c(name)) != waiting.end();
 }
 
 template <std::size_t index, class Result, class... Arguments>
@@ -123,9 +66,11 @@ void try_nulls(const char*, int (*)(int, ...)) {}  // MPI_Pcontrol has no addres
 void try_all(const Given& with) {
   given = with;
 #define MPI_ABI_FUNCTION(result, name, arguments) try_nulls(#name, &MPI_##name);
+#define MPI_ABI_MISSING(name, arguments) try_nulls(#name, &MPI_##name);
 #define MPI_ABI_COUNTED(name, arguments) \
   try_nulls(#name, &MPI_##name);         \
   try_nulls(#name "_c", &MPI_##name##_c);
+#define MPI_ABI_COUNTED_MISSING(name, arguments) MPI_ABI_COUNTED(name, arguments)
 #include "mpi_counted_functions.h"
 #include "mpi_functions.h"
 }
