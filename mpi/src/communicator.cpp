@@ -27,7 +27,7 @@ Communicator::~Communicator() {
 void fail_without_communicator(MPI_Comm handle) {
   require_running();
   require(handle != MPI_COMM_NULL, MPI_ERR_COMM, "the communicator is MPI_COMM_NULL");
-  fail(MPI_ERR_COMM, "the handle ", handle, " is no communicator");
+  fail(MPI_ERR_COMM, "the handle ", handle, " is no communicator, or was freed");
 }
 
 namespace {
@@ -41,6 +41,7 @@ Group& group_of(Communicator& communicator) {
     check(qpmesh_ranks_in(communicator.mesh, world_mesh(), ranks.data()));
     communicator.group =
         Reference<Group>::adopt(new Group{std::move(ranks), communicator_of(MPI_COMM_WORLD)->rank});
+    communicator.group->handles = 0;  // until MPI_Comm_group
   }
   return *communicator.group;
 }
@@ -75,7 +76,7 @@ Communicator* duplicate(Communicator& parent) {
 
 // Of the hints those that the standard has: promises, of which none is needed here.
 void set_info(Communicator& own, MPI_Info info) {
-  const Info* const given = info_of(info);
+  const Info* const given = given_hints(info);
   auto promises = Reference<Info>::adopt(new Info);
   for (const char* const key : {"mpi_assert_no_any_tag", "mpi_assert_no_any_source",
                                 "mpi_assert_exact_length", "mpi_assert_allow_overtaking"}) {
@@ -121,7 +122,7 @@ bool is_by_host(int split_type, MPI_Info hints) {
   if (split_type == MPI_COMM_TYPE_SHARED) return true;
   if (split_type != MPI_COMM_TYPE_HW_GUIDED && split_type != MPI_COMM_TYPE_RESOURCE_GUIDED)
     return false;
-  const Info* const given = info_of(hints);
+  const Info* const given = given_hints(hints);
   return given != nullptr && given->find("mpi_hw_resource_type") == "mpi_shared_memory";
 }
 
@@ -266,7 +267,7 @@ QPMESH_MPI_ENTRY(Comm_free, (MPI_Comm * comm)) {
         own.attributes.clear(*comm);
         *comm = MPI_COMM_NULL;
         collect_buffers();
-        release(&own);
+        take_back(own);
       });
 }
 
@@ -309,7 +310,7 @@ QPMESH_MPI_ENTRY(Comm_get_name, (MPI_Comm comm, char* name, int* length)) {
 QPMESH_MPI_ENTRY(Comm_group, (MPI_Comm comm, MPI_Group* group)) {
   return on_communicator("MPI_Comm_group", comm, [&](Communicator& own) {
     check_addresses(group);
-    *group = Reference<Group>{&group_of(own)}.release()->handle();
+    *group = handle_for_program(Reference{&group_of(own)});
   });
 }
 

@@ -21,7 +21,7 @@ namespace qpmesh::mpi {
 
 class BsendBuffer;
 
-struct Communicator : Counted {
+struct Communicator : Handled<Communicator> {
   // Every operation counts its communicator: two locked instructions, where threads may count at
   // once.
   void count_one_more() noexcept {
@@ -63,10 +63,10 @@ struct Communicator : Counted {
 // MPI_COMM_WORLD and MPI_COMM_SELF by number: null before MPI_Init and after MPI_Finalize.
 extern Communicator* predefined_communicators[3];  // from MPI_COMM_NULL on
 constexpr std::uintptr_t communicators_first = 0x100;
-// Null where the handle is, and before and after MPI.
+// Null where the handle is, or was freed, and before and after MPI.
 inline Communicator* communicator_of(MPI_Comm handle) noexcept {
   const std::uintptr_t number = number_of(handle);
-  if (number >= predefined_handles) return reinterpret_cast<Communicator*>(handle);
+  if (number >= predefined_handles) return object_of<Communicator>(handle);
   const std::uintptr_t index = number - communicators_first;
   return index < 3 ? predefined_communicators[index] : nullptr;
 }

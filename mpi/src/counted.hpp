@@ -4,7 +4,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
+#include <mutex>
+#include <new>
 #include <utility>
+#include <vector>
 
 namespace qpmesh::mpi {
 
@@ -68,6 +72,97 @@ class Reference {
 
  private:
   T* object_ = nullptr;
+};
+
+// Memory of the objects of one kind. It goes to others of that kind, and never back: whoever looks
+// at an object by a handle that was freed finds zeros, or another object.
+class KeptMemory {
+ public:
+  void* take(std::size_t bytes) {
+    const std::lock_guard lock{mutex_};
+    if (free_.empty()) {
+      void* const memory = ::operator new(bytes);
+      if (free_.capacity() < ++blocks_) free_.reserve(2 * blocks_);  // give needs no more then
+      return memory;
+    }
+    void* const memory = free_.back();
+    free_.pop_back();
+    return memory;
+  }
+  void give(void* memory, std::size_t bytes) noexcept {
+    std::memset(memory, 0, bytes);
+    const std::lock_guard lock{mutex_};
+    free_.push_back(memory);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<void*> free_;
+  std::size_t blocks_ = 0;
+};
+
+// An object that a program has a handle of. When that is freed it is a handle of nothing, although
+// the object may live on in what uses it.
+template <class T>
+struct Handled : Counted {
+  // Who makes an object gives its handle to the program, in most cases once.
+  std::atomic<int> handles{1};
+  static constexpr int handles_max = (1 << 30) - 1;  // bits above are the kind's own
+
+  bool has_handle() const noexcept {
+    return (handles.load(std::memory_order_relaxed) & handles_max) != 0;
+  }
+  void count_handle() noexcept { handles.fetch_add(1, std::memory_order_relaxed); }
+  void uncount_handle() noexcept { handles.fetch_sub(1, std::memory_order_relaxed); }
+
+  static void* operator new(std::size_t bytes) { return kept_memory().take(bytes); }
+  static void operator delete(void* memory, std::size_t bytes) noexcept {
+    kept_memory().give(memory, bytes);
+  }
+
+ protected:
+  ~Handled() = default;
+
+ private:
+  static KeptMemory& kept_memory() {
+    static auto* const memory = new KeptMemory;  // objects may go after all that is static
+    return *memory;
+  }
+};
+
+// Of a handle that is no small number: null where it was freed.
+template <class T, class Handle>
+T* object_of(Handle handle) noexcept {
+  T* const object = reinterpret_cast<T*>(handle);
+  return object->has_handle() ? object : nullptr;
+}
+
+// The program frees its handle.
+template <class T>
+void take_back(T& object) {
+  object.uncount_handle();
+  release(&object);
+}
+
+// One more handle of the object, which the program will free.
+template <class T>
+auto handle_for_program(Reference<T> object) noexcept {
+  object->count_handle();
+  return object.release()->handle();
+}
+
+// The handle of an object for as long as a function of the program's runs with it: the program may
+// have freed its own.
+template <class T>
+class LentHandle {
+ public:
+  explicit LentHandle(T& object) noexcept : object_{object} { object_.count_handle(); }
+  LentHandle(const LentHandle&) = delete;
+  LentHandle& operator=(const LentHandle&) = delete;
+  ~LentHandle() { object_.uncount_handle(); }
+
+ private:
+  T& object_;
 };
 
 // Predefined handles are small numbers; all others are the addresses of their objects.

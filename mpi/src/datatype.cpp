@@ -107,9 +107,9 @@ Reference<Datatype> make_type(std::vector<Part> parts, Recipe recipe,
 }
 
 Datatype& given_type(MPI_Datatype handle) {
-  return require_object(
-      datatype_of(handle), MPI_ERR_TYPE,
-      handle == MPI_DATATYPE_NULL ? "the datatype is MPI_DATATYPE_NULL" : "this is no datatype");
+  return require_object(datatype_of(handle), MPI_ERR_TYPE,
+                        handle == MPI_DATATYPE_NULL ? "the datatype is MPI_DATATYPE_NULL"
+                                                    : "this is no datatype, or was freed");
 }
 
 void fail_uncommitted(MPI_Datatype handle) {

@@ -67,7 +67,7 @@ struct Bounds {
   MPI_Aint upper = 0;
 };
 
-struct Datatype : Counted {
+struct Datatype : Handled<Datatype> {
   MPI_Count size = 0;  // bytes of data
   Bounds bounds{};
   Bounds true_bounds{};  // of the data alone
@@ -75,7 +75,6 @@ struct Datatype : Counted {
   int alignment = 1;     // of its values, for structs
   MPI_Count basics = 0;  // how many values
   bool one_run = false;  // its bytes lie in one piece, in their order
-  std::atomic<bool> committed = false;          // threads may commit one at once
   const Basic* basic = nullptr;                 // of a predefined type that is one value
   MPI_Datatype predefined = MPI_DATATYPE_NULL;  // its handle where that is a number
   std::shared_ptr<const Layout> layout{};
@@ -85,6 +84,14 @@ struct Datatype : Counted {
   Attributes<MPI_Datatype> attributes{};
 
   MPI_Aint extent() const noexcept { return bounds.upper - bounds.lower; }
+  // In one word with the handles: that a type may be used for data is one look. Threads may commit
+  // one at once.
+  static constexpr int committed = handles_max + 1;
+  bool is_committed() const noexcept {
+    return handles.load(std::memory_order_relaxed) >= committed;
+  }
+  bool is_for_data() const noexcept { return handles.load(std::memory_order_relaxed) > committed; }
+  void commit() noexcept { handles.fetch_or(committed, std::memory_order_relaxed); }
   MPI_Datatype handle() noexcept {
     return predefined != MPI_DATATYPE_NULL ? predefined : reinterpret_cast<MPI_Datatype>(this);
   }
@@ -119,19 +126,22 @@ Reference<Datatype> make_type(std::vector<Part> parts, Recipe recipe,
 constexpr std::uintptr_t first_datatype = 0x200;
 constexpr std::size_t predefined_datatypes = 0x100;
 extern const std::array<Datatype*, predefined_datatypes> datatypes_by_number;
-// Null for MPI_DATATYPE_NULL, and for numbers that are no type.
-inline Datatype* datatype_of(MPI_Datatype handle) noexcept {
-  if (!is_predefined(handle)) return reinterpret_cast<Datatype*>(handle);
+inline Datatype* predefined_type(MPI_Datatype handle) noexcept {
   const std::uintptr_t index = number_of(handle) - first_datatype;
   return index < predefined_datatypes ? datatypes_by_number[index] : nullptr;
+}
+// Null for MPI_DATATYPE_NULL, for numbers that are no type, and for what was freed.
+inline Datatype* datatype_of(MPI_Datatype handle) noexcept {
+  return is_predefined(handle) ? predefined_type(handle) : object_of<Datatype>(handle);
 }
 // An argument. Failure{MPI_ERR_TYPE} where there is no type, or, for data, one that was not
 // committed.
 Datatype& given_type(MPI_Datatype handle);
 [[noreturn]] void fail_uncommitted(MPI_Datatype handle);
 inline Datatype& committed_type(MPI_Datatype handle) {
-  Datatype* const type = datatype_of(handle);
-  if (type == nullptr || !type->committed.load(std::memory_order_relaxed)) [[unlikely]]
+  Datatype* const type =
+      is_predefined(handle) ? predefined_type(handle) : reinterpret_cast<Datatype*>(handle);
+  if (type == nullptr || !type->is_for_data()) [[unlikely]]
     fail_uncommitted(handle);
   return *type;
 }

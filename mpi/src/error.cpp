@@ -239,6 +239,7 @@ int handle(Communicator* own, int code, const std::string& text) {
   if (handler->action == Errhandler::Action::abort) abort_job(code, ("qpmesh: " + text).c_str());
   if (handler->action == Errhandler::Action::call) {
     MPI_Comm comm = own->handle();
+    const LentHandle lent{*own};
     int changeable = code;
     reinterpret_cast<MPI_Comm_errhandler_function*>(handler->function)(&comm, &changeable);
   }
@@ -246,7 +247,8 @@ int handle(Communicator* own, int code, const std::string& text) {
 }
 
 Errhandler& given_errhandler(MPI_Errhandler handle) {
-  return require_object(errhandler_of(handle), MPI_ERR_ERRHANDLER, "this is no error handler");
+  return require_object(errhandler_of(handle), MPI_ERR_ERRHANDLER,
+                        "this is no error handler, or was freed");
 }
 
 template <class Function>
@@ -303,7 +305,7 @@ int report(Communicator* where, const char* function, const std::exception_ptr& 
 int* last_used_code() noexcept { return &last_code; }
 
 Errhandler* errhandler_of(MPI_Errhandler handle) noexcept {
-  if (!is_predefined(handle)) return reinterpret_cast<Errhandler*>(handle);
+  if (!is_predefined(handle)) return object_of<Errhandler>(handle);
   const auto own = std::ranges::find(predefined_handlers, handle, &Errhandler::predefined);
   return own == std::end(predefined_handlers) ? nullptr : &*own;
 }
@@ -385,7 +387,7 @@ QPMESH_MPI_ENTRY(Errhandler_free, (MPI_Errhandler * errhandler)) {
     require(errhandler != nullptr, MPI_ERR_ARG, "errhandler is null");
     Errhandler& own = given_errhandler(*errhandler);
     // Those that MPI_Comm_get_errhandler gave are freed, too, predefined or not.
-    if (own.predefined == MPI_ERRHANDLER_NULL) release(&own);
+    if (own.predefined == MPI_ERRHANDLER_NULL) take_back(own);
     *errhandler = MPI_ERRHANDLER_NULL;
   });
 }
@@ -397,9 +399,9 @@ QPMESH_MPI_ENTRY(Comm_set_errhandler, (MPI_Comm comm, MPI_Errhandler errhandler)
 QPMESH_MPI_ENTRY(Comm_get_errhandler, (MPI_Comm comm, MPI_Errhandler* errhandler)) {
   return on_communicator("MPI_Comm_get_errhandler", comm, [&](Communicator& own) {
     require(errhandler != nullptr, MPI_ERR_ARG, "errhandler is null");
-    Reference<Errhandler> handler = handler_of(&own);
-    *errhandler = handler->handle();
-    if (handler->predefined == MPI_ERRHANDLER_NULL) handler.release();  // to the program
+    const Reference<Errhandler> handler = handler_of(&own);
+    *errhandler = handler->predefined != MPI_ERRHANDLER_NULL ? handler->handle()
+                                                             : handle_for_program(handler);
   });
 }
 QPMESH_MPI_ENTRY(Comm_call_errhandler, (MPI_Comm comm, int errorcode)) {

@@ -95,7 +95,7 @@ int* last_used_code() noexcept;
 
 // ---- error handlers ----
 
-struct Errhandler : Counted {
+struct Errhandler : Handled<Errhandler> {
   enum class Action { abort, return_code, call };
   Action action = Action::abort;
   void (*function)() = nullptr;                     // the program's, of the type that its call has
@@ -105,7 +105,7 @@ struct Errhandler : Counted {
     return predefined != MPI_ERRHANDLER_NULL ? predefined : reinterpret_cast<MPI_Errhandler>(this);
   }
 };
-// Null where the handle is.
+// Null where the handle is, or was freed.
 Errhandler* errhandler_of(MPI_Errhandler handle) noexcept;
 // MPI_ERRORS_ARE_FATAL: what a communicator without a parent has.
 Reference<Errhandler> default_errhandler() noexcept;

@@ -134,14 +134,14 @@ MPI_Group Group::handle() noexcept {
 }
 
 Group* group_of(MPI_Group handle) noexcept {
-  if (!is_predefined(handle)) return reinterpret_cast<Group*>(handle);
+  if (!is_predefined(handle)) return object_of<Group>(handle);
   return handle == MPI_GROUP_EMPTY ? &empty_group() : nullptr;
 }
 
 Group& given_group(MPI_Group handle) {
   return require_object(
       group_of(handle), MPI_ERR_GROUP,
-      handle == MPI_GROUP_NULL ? "the group is MPI_GROUP_NULL" : "this is no group");
+      handle == MPI_GROUP_NULL ? "the group is MPI_GROUP_NULL" : "this is no group, or was freed");
 }
 
 int compare(std::span<const int> left, std::span<const int> right) {
@@ -238,7 +238,7 @@ QPMESH_MPI_ENTRY(Group_free, (MPI_Group * group)) {
   return guarded("MPI_Group_free", [&] {
     require(group != nullptr, MPI_ERR_ARG, "group is null");
     Group& own = given_group(*group);
-    if (!is_predefined(*group)) release(&own);
+    if (!is_predefined(*group)) take_back(own);
     *group = MPI_GROUP_NULL;
   });
 }

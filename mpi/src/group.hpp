@@ -9,7 +9,7 @@
 
 namespace qpmesh::mpi {
 
-struct Group : Counted {
+struct Group : Handled<Group> {
   Group(std::vector<int> ranks_in_world, int own_rank_in_world);
 
   std::vector<int> ranks;    // in MPI_COMM_WORLD
@@ -18,7 +18,7 @@ struct Group : Counted {
   int size() const noexcept { return static_cast<int>(ranks.size()); }
   MPI_Group handle() noexcept;  // MPI_GROUP_EMPTY where it is
 };
-// Null for MPI_GROUP_NULL.
+// Null for MPI_GROUP_NULL, and for what was freed.
 Group* group_of(MPI_Group handle) noexcept;
 Group& given_group(MPI_Group handle);
 // What MPI_IDENT and its like say of two lists of ranks.

@@ -91,7 +91,7 @@ QPMESH_MPI_ENTRY(Abi_set_fortran_info, (MPI_Info info)) {
   return guarded("MPI_Abi_set_fortran_info", [&] {
     const std::lock_guard lock{fortran_mutex};
     require(!fortran_info, MPI_ERR_ABI, "it has been set");
-    const Info& own = require_object(info_of(info), MPI_ERR_INFO, "the info is MPI_INFO_NULL");
+    const Info& own = given_info(info);
     fortran_info = Reference<Info>::adopt(new Info{own.pairs()});
   });
 }

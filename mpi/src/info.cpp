@@ -62,11 +62,6 @@ Info& environment_info() {
   return *info;
 }
 
-Info& given_info(MPI_Info handle) {
-  return require_object(
-      info_of(handle), MPI_ERR_INFO,
-      handle == MPI_INFO_NULL ? "the info object is MPI_INFO_NULL" : "this is no info object");
-}
 // One that the program may change.
 Info& own_info(MPI_Info handle) {
   Info& info = given_info(handle);
@@ -115,8 +110,18 @@ bool Info::erase(std::string_view key) {
 }
 
 Info* info_of(MPI_Info handle) noexcept {
-  if (!is_predefined(handle)) return reinterpret_cast<Info*>(handle);
+  if (!is_predefined(handle)) return object_of<Info>(handle);
   return handle == MPI_INFO_ENV ? &environment_info() : nullptr;
+}
+
+Info& given_info(MPI_Info handle) {
+  return require_object(info_of(handle), MPI_ERR_INFO,
+                        handle == MPI_INFO_NULL ? "the info object is MPI_INFO_NULL"
+                                                : "this is no info object, or was freed");
+}
+
+const Info* given_hints(MPI_Info handle) {
+  return handle == MPI_INFO_NULL ? nullptr : &given_info(handle);
 }
 
 }  // namespace qpmesh::mpi
@@ -144,7 +149,7 @@ QPMESH_MPI_ENTRY(Info_dup, (MPI_Info info, MPI_Info* newinfo)) {
 QPMESH_MPI_ENTRY(Info_free, (MPI_Info * info)) {
   return guarded("MPI_Info_free", [&] {
     check_addresses(info);
-    release(&own_info(*info));
+    take_back(own_info(*info));
     *info = MPI_INFO_NULL;
   });
 }

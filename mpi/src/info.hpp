@@ -14,7 +14,7 @@
 namespace qpmesh::mpi {
 
 // Threads may use one at once, before MPI_Init and after MPI_Finalize too (MPI 5.0, 11.4.1).
-class Info : public Counted {
+class Info : public Handled<Info> {
  public:
   using Pairs = std::vector<std::pair<std::string, std::string>>;
 
@@ -33,7 +33,11 @@ class Info : public Counted {
   mutable std::mutex mutex_;
   Pairs pairs_{};
 };
-// Null for MPI_INFO_NULL. MPI_INFO_ENV is how the program was started.
+// Null for MPI_INFO_NULL, and for what was freed. MPI_INFO_ENV is how the program was started.
 Info* info_of(MPI_Info handle) noexcept;
+// An argument that must be there. Failure{MPI_ERR_INFO} where it is not.
+Info& given_info(MPI_Info handle);
+// Hints, which may be MPI_INFO_NULL: null then.
+const Info* given_hints(MPI_Info handle);
 
 }  // namespace qpmesh::mpi

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "entry.hpp"
@@ -69,9 +70,9 @@ const Table operations = [] {
 }();
 
 Operation& given_operation(MPI_Op handle) {
-  return require_object(
-      operation_of(handle), MPI_ERR_OP,
-      handle == MPI_OP_NULL ? "the operation is MPI_OP_NULL" : "this is no operation");
+  return require_object(operation_of(handle), MPI_ERR_OP,
+                        handle == MPI_OP_NULL ? "the operation is MPI_OP_NULL"
+                                              : "this is no operation, or was freed");
 }
 
 // ---- the program's functions ----
@@ -80,6 +81,8 @@ Operation& given_operation(MPI_Op handle) {
 void call_own(const Operation& operation, const void* in, void* inout, MPI_Count count,
               Datatype& type) {
   MPI_Datatype handle = type.handle();
+  std::optional<LentHandle<Datatype>> lent;
+  if (!is_predefined(handle)) lent.emplace(type);
   auto* left = static_cast<std::byte*>(const_cast<void*>(in));
   auto* right = static_cast<std::byte*>(inout);
   if (operation.large_function != nullptr) {
@@ -168,7 +171,7 @@ const Datatype& predefined_of(const Datatype& type) noexcept {
 }  // namespace
 
 Operation* operation_of(MPI_Op handle) noexcept {
-  if (!is_predefined(handle)) return reinterpret_cast<Operation*>(handle);
+  if (!is_predefined(handle)) return object_of<Operation>(handle);
   const std::uintptr_t index = number_of(handle) - first_operation;
   return index < predefined_operations ? operations[index] : nullptr;
 }
@@ -246,7 +249,7 @@ QPMESH_MPI_ENTRY(Op_free, (MPI_Op * op)) {
     Operation& own = given_operation(*op);
     require(own.is_own(), MPI_ERR_OP, "the operation is predefined: it stays");
     *op = MPI_OP_NULL;
-    release(&own);
+    take_back(own);
   });
 }
 QPMESH_MPI_ENTRY(Op_commutative, (MPI_Op op, int* commute)) {

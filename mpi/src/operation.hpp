@@ -8,7 +8,7 @@
 
 namespace qpmesh::mpi {
 
-struct Operation : Counted {
+struct Operation : Handled<Operation> {
   MPI_Op predefined = MPI_OP_NULL;        // its handle where that is a number
   MPI_User_function* function = nullptr;  // the program's: one of these two
   MPI_User_function_c* large_function = nullptr;
@@ -17,7 +17,7 @@ struct Operation : Counted {
   bool is_own() const noexcept { return predefined == MPI_OP_NULL; }
   MPI_Op handle() noexcept { return is_own() ? reinterpret_cast<MPI_Op>(this) : predefined; }
 };
-// Null for MPI_OP_NULL, and for numbers that are no operation.
+// Null for MPI_OP_NULL, for numbers that are no operation, and for what was freed.
 Operation* operation_of(MPI_Op handle) noexcept;
 
 // An operation on a type, for a call of qpmesh. It stays where it is while the call, or its

@@ -81,7 +81,7 @@ int contents_of(const char* function, MPI_Datatype handle, const Contents& to) {
             "array_of_datatypes has ", to.types_max, " entries: there are ", recipe.types.size());
     require(recipe.types.empty() || to.types != nullptr, MPI_ERR_ARG, "array_of_datatypes is null");
     std::ranges::transform(recipe.types, to.types, [](const Reference<Datatype>& one) {
-      return Reference{one}.release()->handle();  // the caller frees it
+      return is_predefined(one->handle()) ? one->handle() : handle_for_program(one);
     });
   });
 }
@@ -149,7 +149,7 @@ MPI_Datatype numeric_type(std::span<const Numeric> rows, int combiner, std::vect
   }
   auto type = make_type({Part{.of = Reference{datatype_of(row->type)}}},
                         {.combiner = combiner, .numbers = std::move(asked)});
-  type->committed = true;
+  type->commit();
   made.push_back(type);
   return type->handle();
 }
@@ -164,8 +164,8 @@ using namespace qpmesh::mpi;
 QPMESH_MPI_ENTRY(Type_commit, (MPI_Datatype * datatype)) {
   return guarded("MPI_Type_commit", [&] {
     require(datatype != nullptr, MPI_ERR_ARG, "datatype is null");
-    std::atomic<bool>& committed = given_type(*datatype).committed;
-    if (!committed) committed = true;
+    Datatype& type = given_type(*datatype);
+    if (!type.is_committed()) type.commit();
   });
 }
 
@@ -175,7 +175,7 @@ QPMESH_MPI_ENTRY(Type_free, (MPI_Datatype * datatype)) {
     Datatype& type = own_type(*datatype);
     type.attributes.clear(*datatype);
     *datatype = MPI_DATATYPE_NULL;
-    release(&type);
+    take_back(type);
   });
 }
 
@@ -187,7 +187,7 @@ QPMESH_MPI_ENTRY(Type_dup, (MPI_Datatype datatype, MPI_Datatype* newtype)) {
     Reference of{&old};
     Reference<Datatype> copy =
         make_type({Part{.of = of}}, {.combiner = MPI_COMBINER_DUP, .types = {of}});
-    copy->committed = old.committed.load();
+    if (old.is_committed()) copy->commit();
     try {
       old.attributes.copy_to(copy->attributes, datatype);
     } catch (const Failure&) {  // what was copied until then goes by its delete functions

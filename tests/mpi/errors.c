@@ -285,6 +285,170 @@ static void in_lists(void) {  // Waitall with errors among them
   }
 }
 
+// ---- handles that were freed: a copy of one is a handle of nothing ----
+
+static void freed_types(void) {
+  if (open_mpi || mpich) return;  // which use memory that is not theirs
+  MPI_Datatype type, outer, again, more;
+  int pair[4] = {0, 0, 0, 0}, got[4] = {-1, -1, -1, -1}, numbers[3];
+  MPI_Aint address;
+  MPI_Request request;
+  MPI_Type_vector(2, 1, 2, MPI_INT, &type);
+  MPI_Type_commit(&type);
+  const MPI_Datatype kept = type;
+  MPI_Irecv(got, 1, type, rank, 11, comm, &request);
+  MPI_Type_contiguous(2, type, &outer);
+  MPI_Type_free(&type);
+  GIVES(MPI_ERR_TYPE, MPI_Send(pair, 1, kept, MPI_PROC_NULL, 1, comm));
+  GIVES(MPI_ERR_TYPE, MPI_Recv(pair, 1, kept, MPI_PROC_NULL, 1, comm, MPI_STATUS_IGNORE));
+  GIVES(MPI_ERR_TYPE, MPI_Bcast(pair, 1, kept, 0, comm));
+  GIVES(MPI_ERR_TYPE, MPI_Type_size(kept, &value));
+  GIVES(MPI_ERR_TYPE, MPI_Type_contiguous(2, kept, &more));
+  GIVES(MPI_ERR_TYPE, MPI_Type_dup(kept, &more));
+  GIVES(MPI_ERR_TYPE, MPI_Type_commit(&(MPI_Datatype){kept}));
+  GIVES(MPI_ERR_TYPE, MPI_Type_free(&(MPI_Datatype){kept}));
+  GIVES(MPI_ERR_TYPE, MPI_Type_set_name(kept, "gone"));
+  MPI_Type_get_contents(outer, 1, 0, 1, numbers, &address, &again);
+  SAYS("the contents of a type are a handle again",
+       again == kept && MPI_Type_size(again, &value) == MPI_SUCCESS && value == 8);
+  MPI_Type_free(&again);
+  GIVES(MPI_ERR_TYPE, MPI_Type_size(kept, &value));
+  MPI_Type_commit(&outer);
+  MPI_Type_free(&outer);
+  const int sent[2] = {5, 6};
+  MPI_Send(sent, 2, MPI_INT, rank, 11, comm);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  SAYS("a receive in flight ends with the type that was freed",
+       got[0] == 5 && got[1] == -1 && got[2] == 6);
+  GIVES(MPI_ERR_TYPE, MPI_Type_size(kept, &value));
+}
+
+static int size_seen;
+static void add_pairs(void* in, void* inout, int* count, MPI_Datatype* type) {
+  if (MPI_Type_size(*type, &size_seen) != MPI_SUCCESS) size_seen = -1;
+  for (int i = 0; i < *count; ++i) {
+    ((int*)inout)[4 * i] += ((int*)in)[4 * i];
+    ((int*)inout)[4 * i + 2] += ((int*)in)[4 * i + 2];
+  }
+}
+
+static void freed_operations(void) {
+  if (open_mpi || mpich) return;
+  MPI_Op op;
+  MPI_Datatype type, wide;
+  MPI_Request request;
+  MPI_Op_create(add_pairs, 1, &op);
+  MPI_Type_vector(2, 1, 2, MPI_INT, &type);
+  MPI_Type_create_resized(type, 0, 4 * sizeof(int), &wide);
+  MPI_Type_commit(&wide);
+  const int mine[4] = {rank, 0, 1, 0};
+  int sums[4] = {-1, -1, -1, -1};
+  const MPI_Op kept = op;
+  const MPI_Datatype kept_type = wide;
+  MPI_Iallreduce(mine, sums, 1, wide, op, comm, &request);
+  MPI_Op_free(&op);
+  MPI_Type_free(&wide);
+  MPI_Type_free(&type);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  SAYS("a reduction in flight ends with operation and type that were freed",
+       sums[0] == size * (size - 1) / 2 && sums[1] == -1 && sums[2] == size);
+  SAYS("and its function may ask about the type", size == 1 || size_seen == 8);
+  GIVES(MPI_ERR_TYPE, MPI_Type_size(kept_type, &value));
+  GIVES(MPI_ERR_OP, MPI_Allreduce(mine, sums, 1, MPI_INT, kept, comm));
+  GIVES(MPI_ERR_OP, MPI_Reduce_local(mine, sums, 1, MPI_INT, kept));
+  GIVES(MPI_ERR_OP, MPI_Op_commutative(kept, &value));
+  GIVES(MPI_ERR_OP, MPI_Op_free(&(MPI_Op){kept}));
+}
+
+static void freed_groups(void) {
+  if (open_mpi || mpich) return;
+  MPI_Group group, second, result;
+  MPI_Comm made;
+  MPI_Comm_group(comm, &group);
+  MPI_Comm_group(comm, &second);
+  const MPI_Group kept = group;
+  MPI_Group_free(&group);
+  SAYS("a group is there while one of its handles is",
+       MPI_Group_size(second, &value) == MPI_SUCCESS && value == size);
+  MPI_Group_free(&second);
+  GIVES(MPI_ERR_GROUP, MPI_Group_size(kept, &value));
+  GIVES(MPI_ERR_GROUP, MPI_Group_union(kept, MPI_GROUP_EMPTY, &result));
+  GIVES(MPI_ERR_GROUP, MPI_Comm_create(comm, kept, &made));
+  GIVES(MPI_ERR_GROUP, MPI_Group_free(&(MPI_Group){kept}));
+  MPI_Comm_group(comm, &group);
+  MPI_Group_incl(group, 1, (int[]){0}, &second);
+  MPI_Group_free(&group);
+  const MPI_Group of_one = second;
+  MPI_Group_free(&second);
+  GIVES(MPI_ERR_GROUP, MPI_Group_rank(of_one, &value));
+}
+
+static void freed_hints(void) {
+  if (open_mpi || mpich) return;
+  MPI_Info info, copy;
+  MPI_Comm made;
+  MPI_Info_create(&info);
+  const MPI_Info kept = info;
+  MPI_Info_free(&info);
+  GIVES(MPI_ERR_INFO, MPI_Info_set(kept, "key", "value"));
+  GIVES(MPI_ERR_INFO, MPI_Info_get_nkeys(kept, &value));
+  GIVES(MPI_ERR_INFO, MPI_Info_dup(kept, &copy));
+  GIVES(MPI_ERR_INFO, MPI_Comm_set_info(comm, kept));
+  GIVES(MPI_ERR_INFO, MPI_Comm_dup_with_info(comm, kept, &made));
+  GIVES(MPI_ERR_INFO, MPI_Info_free(&(MPI_Info){kept}));
+}
+
+static void freed_handlers(void) {
+  if (open_mpi || mpich) return;
+  MPI_Errhandler mine, got;
+  MPI_Comm with;
+  MPI_Comm_dup(comm, &with);
+  MPI_Comm_create_errhandler(handler, &mine);
+  const MPI_Errhandler kept = mine;
+  MPI_Comm_set_errhandler(with, mine);
+  MPI_Errhandler_free(&mine);
+  GIVES(MPI_ERR_ERRHANDLER, MPI_Comm_set_errhandler(comm, kept));
+  GIVES(MPI_ERR_ERRHANDLER, MPI_Errhandler_free(&(MPI_Errhandler){kept}));
+  MPI_Comm_get_errhandler(with, &got);
+  SAYS("the handler of a communicator is a handle again",
+       got == kept && MPI_Comm_set_errhandler(with, got) == MPI_SUCCESS);
+  MPI_Errhandler_free(&got);
+  MPI_Comm_free(&with);
+  GIVES(MPI_ERR_ERRHANDLER, MPI_Comm_set_errhandler(comm, kept));
+}
+
+static void freed_communicators(void) {
+  if (open_mpi || mpich) return;
+  MPI_Comm copy, second;
+  MPI_Request request;
+  int got = -1;
+  MPI_Comm_dup(comm, &copy);
+  MPI_Irecv(&got, 1, MPI_INT, rank, 12, copy, &request);
+  MPI_Send(&rank, 1, MPI_INT, rank, 12, copy);
+  const MPI_Comm kept = copy;
+  MPI_Comm_free(&copy);
+  GIVES(MPI_ERR_COMM, MPI_Comm_rank(kept, &value));
+  GIVES(MPI_ERR_COMM, MPI_Send(&rank, 1, MPI_INT, rank, 13, kept));
+  GIVES(MPI_ERR_COMM, MPI_Barrier(kept));
+  GIVES(MPI_ERR_COMM, MPI_Comm_dup(kept, &second));
+  GIVES(MPI_ERR_COMM, MPI_Comm_compare(comm, kept, &value));
+  GIVES(MPI_ERR_COMM, MPI_Comm_free(&(MPI_Comm){kept}));
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  SAYS("a receive in flight ends on a communicator that was freed", got == rank);
+  GIVES(MPI_ERR_COMM, MPI_Comm_rank(kept, &value));
+}
+
+static void freed_keys(void) {
+  int key, flag = -1;
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &key, NULL);
+  const int kept = key;
+  MPI_Comm_free_keyval(&key);
+  if (open_mpi || mpich) return;
+  GIVES(MPI_ERR_KEYVAL, MPI_Comm_set_attr(comm, kept, &value));
+  GIVES(MPI_ERR_KEYVAL, MPI_Comm_get_attr(comm, kept, &value, &flag));
+  GIVES(MPI_ERR_KEYVAL, MPI_Comm_free_keyval(&(int){kept}));
+}
+
 int main(int argc, char** argv) {
   begin(&argc, &argv);
   // Errors without a communicator go to the world's handler, or that of MPI_COMM_SELF.
@@ -302,6 +466,13 @@ int main(int argc, char** argv) {
       {"handlers", handlers, 1},
       {"texts", texts, 1},
       {"in_lists", in_lists, 1},
+      {"freed_types", freed_types, 1},
+      {"freed_operations", freed_operations, 1},
+      {"freed_groups", freed_groups, 1},
+      {"freed_hints", freed_hints, 1},
+      {"freed_handlers", freed_handlers, 1},
+      {"freed_communicators", freed_communicators, 1},
+      {"freed_keys", freed_keys, 1},
   };
   return RUN_SCENARIOS(scenarios, argc, argv);
 }
