@@ -12,6 +12,7 @@
 #include "communicator.hpp"
 #include "datatype.hpp"
 #include "entry.hpp"
+#include "environment.hpp"
 #include "error.hpp"
 #include "threads.hpp"
 
@@ -67,7 +68,7 @@ Reference<Keyval> keyval_of(int number, Owner owner) {
 template <class Copy, class Erase>
 int create_keyval(const char* function, Owner owner, Copy* copy, Erase* erase, int* number,
                   void* extra_state) {
-  return guarded(function, [&] {
+  return while_running(function, [&] {
     require(number != nullptr, MPI_ERR_ARG, "keyval is null");
     auto key = Reference<Keyval>::adopt(new Keyval);
     key->owner = owner;
@@ -82,7 +83,7 @@ int create_keyval(const char* function, Owner owner, Copy* copy, Erase* erase, i
 }
 
 int free_keyval(const char* function, Owner owner, int* number) {
-  return guarded(function, [&] {
+  return while_running(function, [&] {
     require(number != nullptr, MPI_ERR_ARG, "keyval is null");
     const Reference<Keyval> key = keyval_of(*number, owner);
     const std::lock_guard lock{keyvals_mutex};
@@ -321,14 +322,14 @@ QPMESH_MPI_ENTRY(Type_free_keyval, (int* keyval)) {
   return free_keyval("MPI_Type_free_keyval", Owner::datatype, keyval);
 }
 QPMESH_MPI_ENTRY(Type_set_attr, (MPI_Datatype datatype, int keyval, void* attribute)) {
-  return guarded("MPI_Type_set_attr",
-                 [&] { given_type(datatype).attributes.set(keyval, attribute, datatype); });
+  return while_running("MPI_Type_set_attr",
+                       [&] { given_type(datatype).attributes.set(keyval, attribute, datatype); });
 }
 QPMESH_MPI_ENTRY(Type_get_attr, (MPI_Datatype datatype, int keyval, void* attribute, int* flag)) {
-  return guarded("MPI_Type_get_attr",
-                 [&] { get(given_type(datatype).attributes, keyval, attribute, flag); });
+  return while_running("MPI_Type_get_attr",
+                       [&] { get(given_type(datatype).attributes, keyval, attribute, flag); });
 }
 QPMESH_MPI_ENTRY(Type_delete_attr, (MPI_Datatype datatype, int keyval)) {
-  return guarded("MPI_Type_delete_attr",
-                 [&] { given_type(datatype).attributes.remove(keyval, datatype); });
+  return while_running("MPI_Type_delete_attr",
+                       [&] { given_type(datatype).attributes.remove(keyval, datatype); });
 }

@@ -155,7 +155,7 @@ void forget_buffer(const Communicator& communicator) noexcept {
 using namespace qpmesh::mpi;
 
 QPMESH_MPI_ENTRY(Buffer_flush, (void)) {
-  return guarded("MPI_Buffer_flush", [] { flush(process_buffer); });
+  return while_running("MPI_Buffer_flush", [] { flush(process_buffer); });
 }
 QPMESH_MPI_ENTRY(Comm_flush_buffer, (MPI_Comm comm)) {
   return on_communicator("MPI_Comm_flush_buffer", comm,

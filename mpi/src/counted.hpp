@@ -81,9 +81,9 @@ class KeptMemory {
   void* take(std::size_t bytes) {
     const std::lock_guard lock{mutex_};
     if (free_.empty()) {
-      void* const memory = ::operator new(bytes);
-      if (free_.capacity() < ++blocks_) free_.reserve(2 * blocks_);  // give needs no more then
-      return memory;
+      if (all_.size() == all_.capacity()) all_.reserve(2 * all_.size() + 1);
+      free_.reserve(all_.capacity());  // give needs no more then
+      return all_.emplace_back(::operator new(bytes));
     }
     void* const memory = free_.back();
     free_.pop_back();
@@ -94,11 +94,17 @@ class KeptMemory {
     const std::lock_guard lock{mutex_};
     free_.push_back(memory);
   }
+  // Of objects, and where there is none zeros.
+  template <class Visit>
+  void for_each(const Visit& visit) {
+    const std::lock_guard lock{mutex_};
+    for (void* const memory : all_) visit(memory);
+  }
 
  private:
   std::mutex mutex_;
+  std::vector<void*> all_;
   std::vector<void*> free_;
-  std::size_t blocks_ = 0;
 };
 
 // An object that a program has a handle of. When that is freed it is a handle of nothing, although
@@ -114,6 +120,10 @@ struct Handled : Counted {
   }
   void count_handle() noexcept { handles.fetch_add(1, std::memory_order_relaxed); }
   void uncount_handle() noexcept { handles.fetch_sub(1, std::memory_order_relaxed); }
+  // Of all objects of the kind.
+  static void forget_handles() {
+    kept_memory().for_each([](void* memory) { static_cast<T*>(memory)->handles = 0; });
+  }
 
   static void* operator new(std::size_t bytes) { return kept_memory().take(bytes); }
   static void operator delete(void* memory, std::size_t bytes) noexcept {

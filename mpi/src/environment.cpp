@@ -91,6 +91,7 @@ void finalize() {
   const int ended = qpmesh_finalize(std::exchange(mesh_of_world, nullptr), nullptr);
   communicator_of(MPI_COMM_WORLD)->mesh = nullptr;
   environment.phase = Phase::after_finalize;
+  Communicator::forget_handles();  // of those that the program did not free, too
   if (!has_failed) check(ended);
 }
 
@@ -103,11 +104,10 @@ int store_text(std::string_view text, char* target, std::size_t size_max) {
 
 }  // namespace
 
-void require_running() {
+void fail_outside() {
   require(environment.phase != Phase::before_init, MPI_ERR_OTHER,
           "MPI_Init has not been called: call it first");
-  require(environment.phase != Phase::after_finalize, MPI_ERR_OTHER,
-          "MPI has been finalized: nothing may be called any more");
+  fail(MPI_ERR_OTHER, "MPI has been finalized: nothing may be called any more");
 }
 
 qpmesh_communicator* world_mesh() noexcept { return mesh_of_world; }
@@ -176,16 +176,14 @@ QPMESH_MPI_ENTRY(Abort, (MPI_Comm, int errorcode)) {
 }
 
 QPMESH_MPI_ENTRY(Query_thread, (int* provided)) {
-  return guarded("MPI_Query_thread", [&] {
-    require_running();
+  return while_running("MPI_Query_thread", [&] {
     check_addresses(provided);
     *provided = environment.thread_level;
   });
 }
 
 QPMESH_MPI_ENTRY(Is_thread_main, (int* flag)) {
-  return guarded("MPI_Is_thread_main", [&] {
-    require_running();
+  return while_running("MPI_Is_thread_main", [&] {
     check_addresses(flag);
     *flag = std::this_thread::get_id() == main_thread;
   });
@@ -219,7 +217,7 @@ QPMESH_MPI_ENTRY(Abi_get_info, (MPI_Info * info)) {
 
 // Nothing of the hardware is told.
 QPMESH_MPI_ENTRY(Get_hw_resource_info, (MPI_Info * info)) {
-  return guarded("MPI_Get_hw_resource_info", [&] {
+  return while_running("MPI_Get_hw_resource_info", [&] {
     check_addresses(info);
     *info = (new Info)->handle();
   });
@@ -233,7 +231,7 @@ QPMESH_MPI_ENTRY(Get_library_version, (char* version, int* length)) {
 }
 
 QPMESH_MPI_ENTRY(Get_processor_name, (char* name, int* length)) {
-  return guarded("MPI_Get_processor_name", [&] {
+  return while_running("MPI_Get_processor_name", [&] {
     check_addresses(name, length);
     std::array<char, MPI_MAX_PROCESSOR_NAME> host{};
     require(::gethostname(host.data(), host.size() - 1) == 0, MPI_ERR_OTHER,
@@ -242,7 +240,9 @@ QPMESH_MPI_ENTRY(Get_processor_name, (char* name, int* length)) {
   });
 }
 
-QPMESH_MPI_ENTRY(Pcontrol, (const int, ...)) { return MPI_SUCCESS; }
+QPMESH_MPI_ENTRY(Pcontrol, (const int, ...)) {
+  return while_running("MPI_Pcontrol", [] {});
+}
 
 QPMESH_MPI_ENTRY_OF(double, Wtime, (void)) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -254,8 +254,7 @@ QPMESH_MPI_ENTRY_OF(double, Wtick, (void)) {
 }
 
 QPMESH_MPI_ENTRY(Alloc_mem, (MPI_Aint size, MPI_Info, void* baseptr)) {
-  return guarded("MPI_Alloc_mem", [&] {
-    require_running();
+  return while_running("MPI_Alloc_mem", [&] {
     require(size >= 0, MPI_ERR_ARG, size, " bytes are asked for");
     check(qpmesh_allocate_here(mesh_of_world, static_cast<std::size_t>(size),
                                static_cast<void**>(baseptr)));
@@ -263,10 +262,7 @@ QPMESH_MPI_ENTRY(Alloc_mem, (MPI_Aint size, MPI_Info, void* baseptr)) {
 }
 
 QPMESH_MPI_ENTRY(Free_mem, (void* base)) {
-  return guarded("MPI_Free_mem", [&] {
-    require_running();
-    check(qpmesh_free(mesh_of_world, base));
-  });
+  return while_running("MPI_Free_mem", [&] { check(qpmesh_free(mesh_of_world, base)); });
 }
 
 QPMESH_MPI_ENTRY_OF(MPI_Aint, Aint_add, (MPI_Aint base, MPI_Aint displacement)) {

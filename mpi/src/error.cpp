@@ -253,7 +253,7 @@ Errhandler& given_errhandler(MPI_Errhandler handle) {
 
 template <class Function>
 int create_errhandler(const char* name, Function* function, MPI_Errhandler* result) {
-  return guarded(name, [&] {
+  return while_running(name, [&] {
     require(function != nullptr && result != nullptr, MPI_ERR_ARG, "an argument is null");
     auto handler = Reference<Errhandler>::adopt(new Errhandler);
     handler->action = Errhandler::Action::call;

@@ -6,6 +6,7 @@
 
 #include "communicator.hpp"
 #include "entry.hpp"
+#include "environment.hpp"
 #include "error.hpp"
 
 namespace qpmesh::mpi {
@@ -115,7 +116,7 @@ std::vector<int> those(const Group& group, const Group& other, bool are_there) {
 
 template <class Body>
 int make_group(const char* function, MPI_Group* result, const Body& body) {
-  return guarded(function, [&] {
+  return while_running(function, [&] {
     require(result != nullptr, MPI_ERR_ARG, "newgroup is null");
     *result = body();
   });
@@ -159,26 +160,26 @@ int compare(std::span<const int> left, std::span<const int> right) {
 using namespace qpmesh::mpi;
 
 QPMESH_MPI_ENTRY(Group_size, (MPI_Group group, int* size)) {
-  return guarded("MPI_Group_size", [&] {
+  return while_running("MPI_Group_size", [&] {
     require(size != nullptr, MPI_ERR_ARG, "size is null");
     *size = given_group(group).size();
   });
 }
 QPMESH_MPI_ENTRY(Group_rank, (MPI_Group group, int* rank)) {
-  return guarded("MPI_Group_rank", [&] {
+  return while_running("MPI_Group_rank", [&] {
     require(rank != nullptr, MPI_ERR_ARG, "rank is null");
     *rank = given_group(group).rank;
   });
 }
 QPMESH_MPI_ENTRY(Group_compare, (MPI_Group group, MPI_Group other, int* result)) {
-  return guarded("MPI_Group_compare", [&] {
+  return while_running("MPI_Group_compare", [&] {
     require(result != nullptr, MPI_ERR_ARG, "result is null");
     *result = compare(given_group(group).ranks, given_group(other).ranks);
   });
 }
 QPMESH_MPI_ENTRY(Group_translate_ranks,
                  (MPI_Group group, int n, const int ranks[], MPI_Group other, int others_ranks[])) {
-  return guarded("MPI_Group_translate_ranks", [&] {
+  return while_running("MPI_Group_translate_ranks", [&] {
     const Group& from = given_group(group);
     const Places there{given_group(other)};
     require(n >= 0, MPI_ERR_ARG, "n is ", n, ": it is 0 or more");
@@ -235,7 +236,7 @@ QPMESH_MPI_ENTRY(Group_range_excl, (MPI_Group group, int n, int ranges[][3], MPI
   });
 }
 QPMESH_MPI_ENTRY(Group_free, (MPI_Group * group)) {
-  return guarded("MPI_Group_free", [&] {
+  return while_running("MPI_Group_free", [&] {
     require(group != nullptr, MPI_ERR_ARG, "group is null");
     Group& own = given_group(*group);
     if (!is_predefined(*group)) take_back(own);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "entry.hpp"
+#include "environment.hpp"
 #include "error.hpp"
 #include "reduction_functions.hpp"
 
@@ -208,7 +209,7 @@ namespace {
 
 int create_operation(const char* name, MPI_User_function* function, MPI_User_function_c* large,
                      int commute, MPI_Op* op) {
-  return guarded(name, [&] {
+  return while_running(name, [&] {
     require((function != nullptr || large != nullptr) && op != nullptr, MPI_ERR_ARG,
             "an argument is null");
     auto operation = Reference<Operation>::adopt(new Operation);
@@ -244,7 +245,7 @@ QPMESH_MPI_ENTRY(Op_create_c, (MPI_User_function_c * function, int commute, MPI_
   return create_operation("MPI_Op_create_c", nullptr, function, commute, op);
 }
 QPMESH_MPI_ENTRY(Op_free, (MPI_Op * op)) {
-  return guarded("MPI_Op_free", [&] {
+  return while_running("MPI_Op_free", [&] {
     require(op != nullptr, MPI_ERR_ARG, "op is null");
     Operation& own = given_operation(*op);
     require(own.is_own(), MPI_ERR_OP, "the operation is predefined: it stays");
@@ -253,7 +254,7 @@ QPMESH_MPI_ENTRY(Op_free, (MPI_Op * op)) {
   });
 }
 QPMESH_MPI_ENTRY(Op_commutative, (MPI_Op op, int* commute)) {
-  return guarded("MPI_Op_commutative", [&] {
+  return while_running("MPI_Op_commutative", [&] {
     require(commute != nullptr, MPI_ERR_ARG, "commute is null");
     *commute = given_operation(op).commutative ? 1 : 0;
   });

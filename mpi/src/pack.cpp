@@ -5,6 +5,7 @@
 #include "communicator.hpp"
 #include "datatype.hpp"
 #include "entry.hpp"
+#include "environment.hpp"
 #include "error.hpp"
 #include "external32.hpp"
 

@@ -266,6 +266,7 @@ int on_message(const char* function, const MPI_Message* handle, Body&& body) {
   if (handle != nullptr && !is_predefined(*handle))
     where = reinterpret_cast<Message*>(*handle)->communicator;
   return guarded(function, where.get(), [&] {
+    require_running();
     check_addresses(handle);
     std::forward<Body>(body)();
   });

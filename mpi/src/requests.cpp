@@ -222,6 +222,7 @@ template <class Body>
 int on_requests(const char* function, int count, MPI_Request* requests, Body&& body) {
   std::exception_ptr failure;
   try {
+    require_running();
     reap();
     std::forward<Body>(body)(list(count, requests));
     return MPI_SUCCESS;
@@ -593,8 +594,7 @@ QPMESH_MPI_ENTRY(Request_get_status_some, (int count, MPI_Request requests[], in
 QPMESH_MPI_ENTRY(Grequest_start,
                  (MPI_Grequest_query_function * query, MPI_Grequest_free_function* free,
                   MPI_Grequest_cancel_function* cancel, void* extra_state, MPI_Request* request)) {
-  return guarded("MPI_Grequest_start", [&] {
-    require_running();
+  return while_running("MPI_Grequest_start", [&] {
     check_addresses(request);
     auto own =
         std::make_unique<Request>(communicator_of(MPI_COMM_SELF), Request::Kind::generalized);
@@ -604,7 +604,7 @@ QPMESH_MPI_ENTRY(Grequest_start,
 }
 
 QPMESH_MPI_ENTRY(Grequest_complete, (MPI_Request request)) {
-  return guarded("MPI_Grequest_complete", [&] {
+  return while_running("MPI_Grequest_complete", [&] {
     Request& own = request_of(request);
     require(own.kind == Request::Kind::generalized, MPI_ERR_REQUEST,
             "the request is no generalized one");

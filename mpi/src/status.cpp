@@ -5,6 +5,7 @@
 
 #include "datatype.hpp"
 #include "entry.hpp"
+#include "environment.hpp"
 #include "error.hpp"
 
 namespace qpmesh::mpi {
@@ -37,13 +38,13 @@ void set_elements(MPI_Status* status, MPI_Datatype type, MPI_Count count) {
 }
 
 int get_field(const char* function, const MPI_Status* status, int MPI_Status::*field, int* value) {
-  return guarded(function, [&] {
+  return while_running(function, [&] {
     check_addresses(status, value);
     *value = status->*field;
   });
 }
 int set_field(const char* function, MPI_Status* status, int MPI_Status::*field, int value) {
-  return guarded(function, [&] {
+  return while_running(function, [&] {
     check_addresses(status);
     status->*field = value;
   });
@@ -55,14 +56,14 @@ int set_field(const char* function, MPI_Status* status, int MPI_Status::*field, 
 using namespace qpmesh::mpi;
 
 QPMESH_MPI_ENTRY(Test_cancelled, (const MPI_Status* status, int* flag)) {
-  return guarded("MPI_Test_cancelled", [&] {
+  return while_running("MPI_Test_cancelled", [&] {
     check_addresses(status, flag);
     *flag = is_cancelled(*status);
   });
 }
 
 QPMESH_MPI_ENTRY(Status_set_cancelled, (MPI_Status * status, int flag)) {
-  return guarded("MPI_Status_set_cancelled", [&] {
+  return while_running("MPI_Status_set_cancelled", [&] {
     check_addresses(status);
     set_cancelled(*status, flag != 0);
   });
@@ -88,13 +89,13 @@ QPMESH_MPI_ENTRY(Status_set_tag, (MPI_Status * status, int tag)) {
 }
 
 QPMESH_MPI_ENTRY(Status_c2f, (const MPI_Status* status, MPI_Fint* fortran)) {
-  return guarded("MPI_Status_c2f", [&] {
+  return while_running("MPI_Status_c2f", [&] {
     check_addresses(status, fortran);
     std::memcpy(fortran, status, sizeof *status);
   });
 }
 QPMESH_MPI_ENTRY(Status_f2c, (const MPI_Fint* fortran, MPI_Status* status)) {
-  return guarded("MPI_Status_f2c", [&] {
+  return while_running("MPI_Status_f2c", [&] {
     check_addresses(fortran, status);
     std::memcpy(status, fortran, sizeof *status);
   });
@@ -102,11 +103,11 @@ QPMESH_MPI_ENTRY(Status_f2c, (const MPI_Fint* fortran, MPI_Status* status)) {
 
 QPMESH_MPI_ENTRY(Get_elements_x,
                  (const MPI_Status* status, MPI_Datatype datatype, MPI_Count* count)) {
-  return guarded("MPI_Get_elements_x", [&] { get_elements(status, datatype, count); });
+  return while_running("MPI_Get_elements_x", [&] { get_elements(status, datatype, count); });
 }
 QPMESH_MPI_ENTRY(Status_set_elements_x,
                  (MPI_Status * status, MPI_Datatype datatype, MPI_Count count)) {
-  return guarded("MPI_Status_set_elements_x", [&] { set_elements(status, datatype, count); });
+  return while_running("MPI_Status_set_elements_x", [&] { set_elements(status, datatype, count); });
 }
 
 #define QPMESH_MPI_ENTRIES "status.inc"

@@ -9,6 +9,7 @@
 
 #include "communicator.hpp"
 #include "entry.hpp"
+#include "environment.hpp"
 #include "error.hpp"
 
 namespace qpmesh::mpi {
@@ -301,7 +302,7 @@ QPMESH_MPI_ENTRY(Topo_test, (MPI_Comm comm, int* kind)) {
 // ---- grids ----
 
 QPMESH_MPI_ENTRY(Dims_create, (int nodes, int ndims, int dims[])) {
-  return guarded("MPI_Dims_create", [&] {
+  return while_running("MPI_Dims_create", [&] {
     const auto given = list_of(dims, ndims, "dims");
     require(nodes >= 1, MPI_ERR_ARG, "nnodes is ", nodes);
     std::int64_t fixed = 1;

@@ -5,6 +5,7 @@
 
 #include "datatype.hpp"
 #include "entry.hpp"
+#include "environment.hpp"
 #include "error.hpp"
 
 namespace qpmesh::mpi {
@@ -73,7 +74,7 @@ template <class Count>
 int subarray(const char* function, int dimension_count, const Count* lengths,
              const Count* sub_lengths, const Count* starts, int order, MPI_Datatype old,
              MPI_Datatype* result) {
-  return guarded(function, [&] {
+  return while_running(function, [&] {
     check_dimensions(dimension_count, order);
     require(lengths != nullptr && sub_lengths != nullptr && starts != nullptr && result != nullptr,
             MPI_ERR_ARG, "an argument is null");
@@ -125,7 +126,7 @@ template <class Count>
 int distributed(const char* function, int size, int rank, int dimension_count, const Count* lengths,
                 const int* distributions, const int* arguments, const int* processes, int order,
                 MPI_Datatype old, MPI_Datatype* result) {
-  return guarded(function, [&] {
+  return while_running(function, [&] {
     check_dimensions(dimension_count, order);
     require(lengths != nullptr && distributions != nullptr && arguments != nullptr &&
                 processes != nullptr && result != nullptr,

@@ -5,6 +5,7 @@
 
 #include "datatype.hpp"
 #include "entry.hpp"
+#include "environment.hpp"
 #include "error.hpp"
 
 namespace qpmesh::mpi {
@@ -49,7 +50,7 @@ void finish(MPI_Datatype* result, std::vector<Part> parts, Recipe recipe,
 
 template <class Count>
 int contiguous(const char* function, Count count, MPI_Datatype old, MPI_Datatype* result) {
-  return guarded(function, [&] {
+  return while_running(function, [&] {
     check_count(count, "count");
     Reference of{&given_type(old)};
     Recipe recipe{.combiner = MPI_COMBINER_CONTIGUOUS, .types = {of}};
@@ -61,7 +62,7 @@ int contiguous(const char* function, Count count, MPI_Datatype old, MPI_Datatype
 template <class Count, class Stride>
 int vector(const char* function, int combiner, Count count, Count block_length, Stride stride,
            MPI_Datatype old, MPI_Datatype* result) {
-  return guarded(function, [&] {
+  return while_running(function, [&] {
     check_count(count, "count");
     check_count(block_length, "blocklength");
     Reference of{&given_type(old)};
@@ -99,7 +100,7 @@ Count length_of(Count length, Count) {
 template <class Count, class Lengths, class Place>
 int indexed(const char* function, int combiner, Count count, Lengths lengths, const Place* places,
             MPI_Datatype old, MPI_Datatype* result) {
-  return guarded(function, [&] {
+  return while_running(function, [&] {
     check_count(count, "count");
     check_lengths(lengths, count);
     require_given(places, count, "array_of_displacements");
@@ -126,7 +127,7 @@ int indexed(const char* function, int combiner, Count count, Lengths lengths, co
 template <class Count, class Address>
 int structure(const char* function, Count count, const Count* lengths, const Address* places,
               const MPI_Datatype* olds, MPI_Datatype* result) {
-  return guarded(function, [&] {
+  return while_running(function, [&] {
     check_count(count, "count");
     check_lengths(lengths, count);
     require_given(places, count, "array_of_displacements");
@@ -149,7 +150,7 @@ int structure(const char* function, Count count, const Count* lengths, const Add
 template <class Count>
 int resized(const char* function, MPI_Datatype old, MPI_Aint lower, MPI_Aint extent,
             MPI_Datatype* result) {
-  return guarded(function, [&] {
+  return while_running(function, [&] {
     Reference of{&given_type(old)};
     Recipe recipe{.combiner = MPI_COMBINER_RESIZED, .types = {of}};
     note_address<Count>(recipe, lower);

@@ -7,6 +7,7 @@
 
 #include "datatype.hpp"
 #include "entry.hpp"
+#include "environment.hpp"
 #include "error.hpp"
 
 namespace qpmesh::mpi {
@@ -23,13 +24,13 @@ void store(To* to, MPI_Count value) {
 
 template <class Count>
 int size_of(const char* function, MPI_Datatype type, Count* size) {
-  return guarded(function, [&] { store(size, given_type(type).size); });
+  return while_running(function, [&] { store(size, given_type(type).size); });
 }
 
 template <class Address>
 int bounds_of(const char* function, MPI_Datatype type, Bounds Datatype::*which, Address* lower,
               Address* extent) {
-  return guarded(function, [&] {
+  return while_running(function, [&] {
     const Bounds bounds = given_type(type).*which;
     store(lower, bounds.lower);
     store(extent, bounds.upper - bounds.lower);
@@ -70,7 +71,7 @@ struct Contents {
 };
 
 int contents_of(const char* function, MPI_Datatype handle, const Contents& to) {
-  return guarded(function, [&] {
+  return while_running(function, [&] {
     const Datatype& type = given_type(handle);
     require(!is_named(type), MPI_ERR_TYPE, type.name.get(), " is predefined: it has no contents");
     const Recipe& recipe = type.recipe;
@@ -162,7 +163,7 @@ using namespace qpmesh::mpi;
 // ---- life ----
 
 QPMESH_MPI_ENTRY(Type_commit, (MPI_Datatype * datatype)) {
-  return guarded("MPI_Type_commit", [&] {
+  return while_running("MPI_Type_commit", [&] {
     require(datatype != nullptr, MPI_ERR_ARG, "datatype is null");
     Datatype& type = given_type(*datatype);
     if (!type.is_committed()) type.commit();
@@ -170,7 +171,7 @@ QPMESH_MPI_ENTRY(Type_commit, (MPI_Datatype * datatype)) {
 }
 
 QPMESH_MPI_ENTRY(Type_free, (MPI_Datatype * datatype)) {
-  return guarded("MPI_Type_free", [&] {
+  return while_running("MPI_Type_free", [&] {
     require(datatype != nullptr, MPI_ERR_ARG, "datatype is null");
     Datatype& type = own_type(*datatype);
     type.attributes.clear(*datatype);
@@ -180,7 +181,7 @@ QPMESH_MPI_ENTRY(Type_free, (MPI_Datatype * datatype)) {
 }
 
 QPMESH_MPI_ENTRY(Type_dup, (MPI_Datatype datatype, MPI_Datatype* newtype)) {
-  return guarded("MPI_Type_dup", [&] {
+  return while_running("MPI_Type_dup", [&] {
     require(newtype != nullptr, MPI_ERR_ARG, "newtype is null");
     *newtype = MPI_DATATYPE_NULL;  // where a copy function fails
     Datatype& old = given_type(datatype);
@@ -199,13 +200,13 @@ QPMESH_MPI_ENTRY(Type_dup, (MPI_Datatype datatype, MPI_Datatype* newtype)) {
 }
 
 QPMESH_MPI_ENTRY(Type_set_name, (MPI_Datatype datatype, const char* name)) {
-  return guarded("MPI_Type_set_name", [&] {
+  return while_running("MPI_Type_set_name", [&] {
     require(name != nullptr, MPI_ERR_ARG, "type_name is null");
     given_type(datatype).name.set({name, strnlen(name, MPI_MAX_OBJECT_NAME - 1)});
   });
 }
 QPMESH_MPI_ENTRY(Type_get_name, (MPI_Datatype datatype, char* name, int* length)) {
-  return guarded("MPI_Type_get_name", [&] {
+  return while_running("MPI_Type_get_name", [&] {
     check_addresses(name, length);
     const std::string own =
         datatype == MPI_DATATYPE_NULL ? "MPI_DATATYPE_NULL" : given_type(datatype).name.get();
@@ -231,7 +232,7 @@ QPMESH_MPI_ENTRY(Type_get_true_extent_x,
 }
 
 QPMESH_MPI_ENTRY(Get_address, (const void* location, MPI_Aint* address)) {
-  return guarded("MPI_Get_address", [&] {
+  return while_running("MPI_Get_address", [&] {
     require(address != nullptr, MPI_ERR_ARG, "address is null");
     *address = reinterpret_cast<MPI_Aint>(location);
   });
@@ -241,7 +242,7 @@ QPMESH_MPI_ENTRY(Get_address, (const void* location, MPI_Aint* address)) {
 
 QPMESH_MPI_ENTRY(Type_get_envelope, (MPI_Datatype datatype, int* integers, int* addresses,
                                      int* datatypes, int* combiner)) {
-  return guarded("MPI_Type_get_envelope", [&] {
+  return while_running("MPI_Type_get_envelope", [&] {
     require(combiner != nullptr, MPI_ERR_ARG, "combiner is null");
     const Recipe& recipe = given_type(datatype).recipe;
     require(recipe.counts.empty(), MPI_ERR_TYPE,
@@ -255,7 +256,7 @@ QPMESH_MPI_ENTRY(Type_get_envelope, (MPI_Datatype datatype, int* integers, int* 
 QPMESH_MPI_ENTRY(Type_get_envelope_c,
                  (MPI_Datatype datatype, MPI_Count* integers, MPI_Count* addresses,
                   MPI_Count* large_counts, MPI_Count* datatypes, int* combiner)) {
-  return guarded("MPI_Type_get_envelope_c", [&] {
+  return while_running("MPI_Type_get_envelope_c", [&] {
     require(combiner != nullptr, MPI_ERR_ARG, "combiner is null");
     const Recipe& recipe = given_type(datatype).recipe;
     store(integers, static_cast<MPI_Count>(recipe.numbers.size()));
@@ -296,7 +297,7 @@ QPMESH_MPI_ENTRY(Type_get_contents_c,
 // ---- types by their properties ----
 
 QPMESH_MPI_ENTRY(Type_match_size, (int typeclass, int size, MPI_Datatype* datatype)) {
-  return guarded("MPI_Type_match_size", [&] {
+  return while_running("MPI_Type_match_size", [&] {
     require(datatype != nullptr, MPI_ERR_ARG, "datatype is null");
     const auto row = std::ranges::find_if(sized_types, [&](const Sized& one) {
       return one.type_class == typeclass && one.bytes == size;
@@ -308,7 +309,7 @@ QPMESH_MPI_ENTRY(Type_match_size, (int typeclass, int size, MPI_Datatype* dataty
 }
 QPMESH_MPI_ENTRY(Type_get_value_index,
                  (MPI_Datatype value_type, MPI_Datatype index_type, MPI_Datatype* pair_type)) {
-  return guarded("MPI_Type_get_value_index", [&] {
+  return while_running("MPI_Type_get_value_index", [&] {
     require(pair_type != nullptr, MPI_ERR_ARG, "pair_type is null");
     given_type(value_type);
     given_type(index_type);
@@ -319,20 +320,20 @@ QPMESH_MPI_ENTRY(Type_get_value_index,
   });
 }
 QPMESH_MPI_ENTRY(Type_create_f90_integer, (int r, MPI_Datatype* newtype)) {
-  return guarded("MPI_Type_create_f90_integer", [&] {
+  return while_running("MPI_Type_create_f90_integer", [&] {
     require(newtype != nullptr, MPI_ERR_ARG, "newtype is null");
     *newtype = numeric_type(integers_by_range, MPI_COMBINER_F90_INTEGER, {r}, 0, r);
   });
 }
 // MPI_UNDEFINED is less than every demand.
 QPMESH_MPI_ENTRY(Type_create_f90_real, (int p, int r, MPI_Datatype* newtype)) {
-  return guarded("MPI_Type_create_f90_real", [&] {
+  return while_running("MPI_Type_create_f90_real", [&] {
     require(newtype != nullptr, MPI_ERR_ARG, "newtype is null");
     *newtype = numeric_type(reals_by_digits, MPI_COMBINER_F90_REAL, {p, r}, p, r);
   });
 }
 QPMESH_MPI_ENTRY(Type_create_f90_complex, (int p, int r, MPI_Datatype* newtype)) {
-  return guarded("MPI_Type_create_f90_complex", [&] {
+  return while_running("MPI_Type_create_f90_complex", [&] {
     require(newtype != nullptr, MPI_ERR_ARG, "newtype is null");
     *newtype = numeric_type(complex_by_digits, MPI_COMBINER_F90_COMPLEX, {p, r}, p, r);
   });
