@@ -1,6 +1,8 @@
 #include "reduction_functions.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -11,6 +13,50 @@ namespace {
 __extension__ typedef __float128 Quad;            // NOLINT(modernize-use-using): needs a typedef
 __extension__ typedef __int128 Signed128;         // NOLINT(modernize-use-using): as above
 __extension__ typedef unsigned __int128 Bits128;  // NOLINT(modernize-use-using): as above
+
+// ---- numbers of 16 bits, which not every compiler has ----
+
+float from_half(std::uint16_t half) noexcept {
+  const int exponent = half >> 10 & 0x1f;
+  const int fraction = half & 0x3ff;
+  const std::uint32_t sign = std::uint32_t{half} >> 15 << 31;
+  if (exponent == 0x1f)
+    return std::bit_cast<float>(sign | 0x7f800000U | static_cast<std::uint32_t>(fraction) << 13);
+  const float size = exponent == 0
+                         ? std::ldexp(static_cast<float>(fraction), -24)
+                         : std::ldexp(static_cast<float>(0x400 + fraction), exponent - 25);
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(size) | sign);
+}
+
+// To the nearest, of two that are as near the even one.
+std::uint16_t to_half(float value) noexcept {
+  constexpr std::uint32_t infinity = 0x7c00;
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t sign = bits >> 16 & 0x8000;
+  const float size = std::fabs(value);
+  std::uint32_t half = 0;
+  if (std::isnan(value)) {
+    half = infinity | 0x200;
+  } else if (size >= 65520.0F) {  // half a step above the greatest
+    half = infinity;
+  } else if (size < 0x1p-14F) {
+    half = static_cast<std::uint32_t>(std::lrint(size * 0x1p24F));
+  } else {
+    const std::uint32_t own = bits & 0x7fffffff;
+    const std::uint32_t rounded = own + 0xfff + (own >> 13 & 1);  // may carry into the exponent
+    half = (rounded >> 13) - ((127 - 15) << 10);
+  }
+  return static_cast<std::uint16_t>(sign | half);
+}
+
+class Half {
+ public:
+  Half(float value) noexcept : bits_{to_half(value)} {}         // NOLINT(*-explicit-*)
+  operator float() const noexcept { return from_half(bits_); }  // NOLINT(*-explicit-*)
+
+ private:
+  std::uint16_t bits_;
+};
 
 // ---- what is done with two values ----
 
@@ -103,11 +149,11 @@ template <class Value, class Index>
 const Row pair_rows[] = {{MPI_MINLOC, apply<Pair<Value, Index>, Located<std::less<>>>},
                          {MPI_MAXLOC, apply<Pair<Value, Index>, Located<std::greater<>>>}};
 
-// Complex numbers of 16 bits are not there.
 std::span<const Row> rows_of(const Basic& basic) noexcept {
   switch (basic.category) {
     case Category::complex:
       if (basic.is_long_double) return complex_rows<long double>;
+      if (basic.bytes == 2 * sizeof(Half)) return complex_rows<Half>;
       if (basic.bytes == 2 * sizeof(float)) return complex_rows<float>;
       if (basic.bytes == 2 * sizeof(double)) return complex_rows<double>;
       if (basic.bytes == 2 * sizeof(Quad)) return complex_rows<Quad>;

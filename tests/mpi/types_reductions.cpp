@@ -140,6 +140,54 @@ void values(void) {
 #endif
 }
 
+// Complex numbers whose parts have 16 bits, by their bits: compilers need not have them.
+void halves(void) {
+#ifdef MPI_ABI_VERSION
+  using Halves = std::array<std::uint16_t, 2>;
+  constexpr std::uint16_t minus_zero = 0x8000, infinity = 0x7c00, not_a_number = 0x7e00;
+  const auto reduced = [](MPI_Op operation, Halves left, Halves right) {
+    SAYS("complex numbers of 16 bits are reduced",
+         MPI_Reduce_local(left.data(), right.data(), 1, MPI_COMPLEX4, operation) == MPI_SUCCESS);
+    return right;
+  };
+  for (unsigned bits = 0; bits <= 0xffff; ++bits) {
+    const auto half = static_cast<std::uint16_t>(bits);
+    const bool is_number = (half & 0x7fff) <= infinity;
+    const Halves sum = reduced(MPI_SUM, {half, minus_zero}, {minus_zero, half});
+    const bool stays = is_number ? sum == Halves{half, half} : (sum[0] & 0x7fff) > infinity;
+    if (stays) continue;
+    SAYS("with nothing added each number stays as it is", false);
+    break;
+  }
+  struct Row {
+    Halves left, right, sum;
+  };
+  const Row rows[] = {
+      {{0x3c00, 0x4000}, {0x4000, 0x3c00}, {0x4200, 0x4200}},    // 1 + 2
+      {{0x6800, 0x6800}, {0x3c00, 0x4200}, {0x6800, 0x6802}},    // 2048 + 1 and + 3: to the even
+      {{0x7bff, 0xfbff}, {0x7bff, 0xfbff}, {infinity, 0xfc00}},  // more than there is
+      {{0x0001, 0x0400}, {0x0001, 0x8001}, {0x0002, 0x03ff}},    // less than normal ones
+      {{0x03ff, 0x3c00}, {0x0001, 0xbc00}, {0x0400, 0x0000}},
+  };
+  for (const Row& row : rows)
+    SAYS("sums are the nearest numbers", reduced(MPI_SUM, row.left, row.right) == row.sum);
+  SAYS("what is no number stays none",
+       (reduced(MPI_SUM, {not_a_number, 0}, {0x3c00, 0})[0] & 0x7fff) > infinity);
+  SAYS("the product is that of complex numbers",  // (1 + 2i) (3 + 4i) = -5 + 10i
+       reduced(MPI_PROD, {0x3c00, 0x4000}, {0x4200, 0x4400}) == Halves{0xc500, 0x4900});
+  Halves number{0x3c00, 0};
+  SAYS("they have no order",
+       class_of(MPI_Reduce_local(rows, number.data(), 1, MPI_COMPLEX4, MPI_MAX)) == MPI_ERR_OP);
+  const Halves one{0x3c00, 0xbc00};
+  constexpr std::array<std::uint16_t, 4> numbers{0x3c00, 0x4000, 0x4200, 0x4400};
+  Halves sum{};
+  MPI_Allreduce(one.data(), sum.data(), 1, MPI_COMPLEX4, MPI_SUM, MPI_COMM_WORLD);
+  const std::uint16_t ranks = numbers.at(static_cast<std::size_t>(size) - 1);
+  SAYS("and ranks reduce them",
+       sum == Halves{ranks, static_cast<std::uint16_t>(ranks | minus_zero)});
+#endif
+}
+
 // ---- values and their indexes ----
 
 template <class T, class Index>
@@ -312,8 +360,10 @@ void own_operations(void) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  static const Scenario scenarios[] = {
-      {"values", values, 1}, {"pairs", pairs, 1}, {"own_operations", own_operations, 1}};
+  static const Scenario scenarios[] = {{"values", values, 1},
+                                       {"halves", halves, 1},
+                                       {"pairs", pairs, 1},
+                                       {"own_operations", own_operations, 1}};
   begin(&argc, &argv);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
