@@ -1,5 +1,5 @@
 // Grids, graphs and their neighbours.
-#include "check.h"
+#include "forms.h"
 
 static void dims(void) {
   int lengths[3] = {0, 0, 0};
@@ -154,9 +154,273 @@ static void graphs(void) {  // a directed ring: from the left, to the right
   MPI_Comm_free(&ring);
 }
 
+// ---- every collective of neighbourhoods, in every form, on several kinds of them ----
+
+enum { neighbours_max = 64 };
+
+// Where this rank's blocks go, and of which block of whom those are that it gets. What is beside a
+// grid is MPI_PROC_NULL.
+typedef struct Neighbourhood {
+  const char* name;
+  MPI_Comm comm;
+  int sources[neighbours_max], from_block[neighbours_max], targets[neighbours_max];
+  int in_degree, out_degree;
+  // Where two ranks have several edges Open MPI 4.1 takes the messages of a grid in another order,
+  // and MPICH 4.0 all of them.
+  int order_differs_elsewhere;
+} Neighbourhood;
+
+static void add_source(Neighbourhood* to, int source, int block) {
+  to->sources[to->in_degree] = source;
+  to->from_block[to->in_degree++] = block;
+}
+static void add_target(Neighbourhood* to, int target) { to->targets[to->out_degree++] = target; }
+
+// What goes to one side of a dimension comes from the other.
+static void grid_of(Neighbourhood* made, const char* name, int dimensions, const int* lengths,
+                    int periodic) {
+  const int periods[2] = {periodic, periodic};
+  *made = (Neighbourhood){.name = name, .comm = MPI_COMM_NULL};
+  MPI_Cart_create(MPI_COMM_WORLD, dimensions, lengths, periods, 0, &made->comm);
+  for (int d = 0; d < dimensions; ++d) {
+    int before = -1, after = -1;
+    MPI_Cart_shift(made->comm, d, 1, &before, &after);
+    add_source(made, before, 2 * d + 1);
+    add_source(made, after, 2 * d);
+    add_target(made, before);
+    add_target(made, after);
+    made->order_differs_elsewhere |= periodic && lengths[d] <= 2 && (open_mpi || mpich);
+  }
+}
+
+static void star_of(Neighbourhood* made) {  // rank 0 and each other one
+  int index[neighbours_max], edges[2 * neighbours_max];
+  for (int r = 0; r < size; ++r) {
+    index[r] = size - 1 + r;
+    if (r > 0) edges[r - 1] = r, edges[size - 2 + r] = 0;
+  }
+  *made = (Neighbourhood){.name = "a star", .comm = MPI_COMM_NULL};
+  MPI_Graph_create(MPI_COMM_WORLD, size, index, edges, 0, &made->comm);
+  for (int r = 1; rank == 0 && r < size; ++r) {
+    add_source(made, r, 0);
+    add_target(made, r);
+  }
+  if (rank > 0) {
+    add_source(made, 0, rank - 1);
+    add_target(made, 0);
+  }
+}
+
+static void connect(Neighbourhood* made) {
+  MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, made->in_degree, made->sources, MPI_UNWEIGHTED,
+                                 made->out_degree, made->targets, MPI_UNWEIGHTED, MPI_INFO_NULL, 0,
+                                 &made->comm);
+}
+static void stairs_of(Neighbourhood* made) {  // each to itself and all before it
+  *made = (Neighbourhood){.name = "stairs", .comm = MPI_COMM_NULL};
+  for (int r = 0; r <= rank; ++r) add_target(made, r);
+  for (int r = size - 1; r >= rank; --r) add_source(made, r, rank);
+  connect(made);
+}
+static void double_ring_of(Neighbourhood* made) {
+  *made = (Neighbourhood){
+      .name = "a ring of double edges", .comm = MPI_COMM_NULL, .order_differs_elsewhere = mpich};
+  for (int i = 0; i < 2; ++i) {
+    add_target(made, (rank + 1) % size);
+    add_source(made, (rank + size - 1) % size, i);
+  }
+  connect(made);
+}
+
+// Blocks by the rank that sends them and their number there: lengths that differ, some are 0. Each
+// lies behind a gap of one element.
+typedef struct Blocks {
+  int lengths[neighbours_max], places[neighbours_max], all;
+#if MPI_VERSION >= 4
+  MPI_Count large_lengths[neighbours_max];
+#endif
+  MPI_Aint large_places[neighbours_max], byte_places[neighbours_max];
+  MPI_Datatype types[neighbours_max];
+} Blocks;
+static Blocks sent, received;
+
+static int block_length(int from, int block) { return (3 * from + 2 * block + 1) % 4; }
+static void add_block(Blocks* blocks, int index, int kind, int length) {
+  if (index == 0) blocks->all = 1;
+  blocks->lengths[index] = length;
+  blocks->places[index] = blocks->all;
+#if MPI_VERSION >= 4
+  blocks->large_lengths[index] = length;
+#endif
+  blocks->large_places[index] = blocks->all;
+  // In blocks of the largest elements: their places then do not depend on the type.
+  blocks->byte_places[index] = blocks->all * 3 * (MPI_Aint)sizeof(int);
+  blocks->types[index] = types[kind];
+  blocks->all += length + 1;
+}
+
+enum { of_one_block, own_lengths, own_types };  // how blocks are laid out
+
+static void lay_out(const Neighbourhood* of, int shape, int kind) {
+  sent.all = received.all = 1;
+  for (int i = 0; i < of->out_degree; ++i)
+    add_block(&sent, i, shape == own_types ? (kind + i) % 2 : kind, block_length(rank, i));
+  for (int i = 0; i < of->in_degree; ++i) {
+    const int from = of->sources[i], in_kind = (kind + 1 + (shape == own_types ? i : 0)) % 2;
+    const int block = shape == of_one_block ? 0 : of->from_block[i];
+    add_block(&received, i, in_kind, from < 0 ? 0 : block_length(from, block));
+  }
+}
+
+// All blocks that come, and what they must be.
+static void neighbourhood_in_one_form(const Neighbourhood* of, int way, int kind) {
+  enum { count = 3 };
+  const MPI_Comm comm = of->comm;
+  const MPI_Datatype out_type = types[kind], in_type = types[1 - kind];
+
+  put(out, kind, 0, count, rank, 0);
+  clear(in), clear(expected);
+  for (int i = 0; i < of->in_degree; ++i)
+    if (of->sources[i] >= 0) put(expected, 1 - kind, i * count, count, of->sources[i], 0);
+  CALL(way, Neighbor_allgather, neighbor_allgather, out, count, out_type, in, count, in_type, comm);
+  SAYS("Neighbor_allgather: the block of each neighbour, in their order", as_expected(1000));
+
+  lay_out(of, of_one_block, kind);
+  clear(in), clear(expected);
+  for (int i = 0; i < of->in_degree; ++i)
+    put(expected, 1 - kind, received.places[i], received.lengths[i], of->sources[i], 0);
+  put(out, kind, 0, block_length(rank, 0), rank, 0);
+  if (is_large(way))
+    CALL_LARGE(way, Neighbor_allgatherv, neighbor_allgatherv, out, block_length(rank, 0), out_type,
+               in, received.large_lengths, received.large_places, in_type, comm);
+  else
+    CALL_INT(way, Neighbor_allgatherv, neighbor_allgatherv, out, block_length(rank, 0), out_type,
+             in, received.lengths, received.places, in_type, comm);
+  SAYS("Neighbor_allgatherv: the block of each neighbour at its displacement", as_expected(1000));
+
+  if (of->order_differs_elsewhere) return;
+  for (int i = 0; i < of->out_degree; ++i) put(out, kind, i * count, count, rank, i);
+  clear(in), clear(expected);
+  for (int i = 0; i < of->in_degree; ++i)
+    if (of->sources[i] >= 0)
+      put(expected, 1 - kind, i * count, count, of->sources[i], of->from_block[i]);
+  CALL(way, Neighbor_alltoall, neighbor_alltoall, out, count, out_type, in, count, in_type, comm);
+  SAYS("Neighbor_alltoall: of each neighbour the block for this edge", as_expected(1000));
+
+  lay_out(of, own_lengths, kind);
+  clear(in), clear(expected);
+  for (int i = 0; i < of->out_degree; ++i) put(out, kind, sent.places[i], sent.lengths[i], rank, i);
+  for (int i = 0; i < of->in_degree; ++i)
+    put(expected, 1 - kind, received.places[i], received.lengths[i], of->sources[i],
+        of->from_block[i]);
+  if (is_large(way))
+    CALL_LARGE(way, Neighbor_alltoallv, neighbor_alltoallv, out, sent.large_lengths,
+               sent.large_places, out_type, in, received.large_lengths, received.large_places,
+               in_type, comm);
+  else
+    CALL_INT(way, Neighbor_alltoallv, neighbor_alltoallv, out, sent.lengths, sent.places, out_type,
+             in, received.lengths, received.places, in_type, comm);
+  SAYS("Neighbor_alltoallv: of each neighbour the block for this edge, at its displacement",
+       as_expected(1000));
+
+  if (mpich) return;  // 4.0 sends blocks of other lengths than it is told
+  lay_out(of, own_types, kind);
+  clear(in), clear(expected);
+  for (int i = 0; i < of->out_degree; ++i)
+    put(out + 3 * sent.places[i], (kind + i) % 2, 0, sent.lengths[i], rank, i);
+  for (int i = 0; i < of->in_degree; ++i)
+    put(expected + 3 * received.places[i], (kind + 1 + i) % 2, 0, received.lengths[i],
+        of->sources[i], of->from_block[i]);
+  if (is_large(way))
+    CALL_LARGE(way, Neighbor_alltoallw, neighbor_alltoallw, out, sent.large_lengths,
+               sent.byte_places, sent.types, in, received.large_lengths, received.byte_places,
+               received.types, comm);
+  else
+    CALL_INT(way, Neighbor_alltoallw, neighbor_alltoallw, out, sent.lengths, sent.byte_places,
+             sent.types, in, received.lengths, received.byte_places, received.types, comm);
+  SAYS("Neighbor_alltoallw: of each neighbour the block for this edge, of its own type",
+       as_expected(1000));
+}
+
+static void every_form(void) {
+  if (size > 16) return;
+  int lengths[2] = {0, 0};
+  MPI_Dims_create(size, 2, lengths);
+  Neighbourhood all[6];
+  grid_of(&all[0], "a line", 1, &size, 0);
+  grid_of(&all[1], "a ring", 1, &size, 1);
+  grid_of(&all[2], "a torus", 2, lengths, 1);
+  star_of(&all[3]);
+  stairs_of(&all[4]);
+  double_ring_of(&all[5]);
+  for (int n = 0; n < 6; ++n) {
+    for (int way = 0; way < ways; ++way)
+      for (int kind = 0; kind < kinds; ++kind) {
+        const int before = failures;
+        neighbourhood_in_one_form(&all[n], way, kind);
+        if (failures != before && failures < 20)
+          fprintf(stderr, "  on %s, way %d, types %d and %d\n", all[n].name, way, kind, 1 - kind);
+      }
+    MPI_Comm_free(&all[n].comm);
+  }
+}
+
+#if MPI_VERSION >= 4
+static void persistent_ones(void) {  // each start takes what is there then
+  Neighbourhood ring;
+  double_ring_of(&ring);
+  int mine[2] = {0, 0}, got[2] = {-1, -1};
+  const int counts[2] = {1, 1};
+  const MPI_Aint places[2] = {0, sizeof(int)};
+  const MPI_Datatype ints[2] = {MPI_INT, MPI_INT};
+  MPI_Request request;
+  MPI_Neighbor_alltoallw_init(mine, counts, places, ints, got, counts, places, ints, ring.comm,
+                              MPI_INFO_NULL, &request);
+  for (int round = 0; round < 4; ++round) {
+    mine[0] = 100 * round + rank, mine[1] = -mine[0];
+    got[0] = got[1] = -1;
+    MPI_Start(&request);
+    if (round == 2) MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    SAYS("a persistent one is started again and again",
+         got[0] == 100 * round + ring.sources[0] && got[1] == -got[0]);
+  }
+  MPI_Request_free(&request);
+  MPI_Comm_free(&ring.comm);
+}
+#endif
+
+static void without_topology(void) {
+  MPI_Comm plain;
+  MPI_Request request = MPI_REQUEST_NULL;
+  int got = -1;
+  MPI_Comm_dup(MPI_COMM_WORLD, &plain);
+  MPI_Comm_set_errhandler(plain, MPI_ERRORS_RETURN);
+  if (!open_mpi) {
+    SAYS("a communicator without topology has no neighbours",
+         class_of(MPI_Neighbor_allgather(&rank, 1, MPI_INT, &got, 1, MPI_INT, plain)) ==
+             MPI_ERR_TOPOLOGY);
+    SAYS("not to begin with either",
+         class_of(MPI_Ineighbor_alltoall(&rank, 1, MPI_INT, &got, 1, MPI_INT, plain, &request)) ==
+                 MPI_ERR_TOPOLOGY &&
+             got == -1);
+  }
+  MPI_Comm_free(&plain);
+}
+
 int main(int argc, char** argv) {
   begin(&argc, &argv);
+  make_types();
   const Scenario scenarios[] = {
-      {"dims", dims, 1}, {"grids", grids, 1}, {"neighbours", neighbours, 1}, {"graphs", graphs, 1}};
+    {"dims", dims, 1},
+    {"grids", grids, 1},
+    {"neighbours", neighbours, 1},
+    {"graphs", graphs, 1},
+    {"every_form", every_form, 1},
+#if MPI_VERSION >= 4
+    {"persistent_ones", persistent_ones, 1},
+#endif
+    {"without_topology", without_topology, 1},
+  };
   return RUN_SCENARIOS(scenarios, argc, argv);
 }
