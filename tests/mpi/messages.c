@@ -206,6 +206,118 @@ static void ready_send(void) {
   }
 }
 
+static void ready_send_of_a_request(void) {  // begun at once, or prepared and started
+  enum { longest = 70000 };
+  static int data[longest];
+  const int counts[] = {0, 1, longest};
+  MPI_Datatype pairs;  // two ints, and a gap of one
+  MPI_Type_vector(2, 1, 2, MPI_INT, &pairs);
+  MPI_Type_commit(&pairs);
+  for (int i = 0; i < 3; ++i)
+    for (int way = 0; way < 4; ++way) {  // Wait and Test of Irsend, Start, Startall
+      const int count = counts[i];
+      MPI_Status status = untouched();
+      MPI_Request request;
+      int done = 0;
+      if (rank == 1) {
+        memset(data, 0, sizeof data);
+        MPI_Irecv(data, longest, MPI_INT, 0, 1, MPI_COMM_WORLD, &request);
+        MPI_Send(NULL, 0, MPI_INT, 0, go, MPI_COMM_WORLD);
+        MPI_Wait(&request, &status);
+        SAYS("a ready send of a request finds its receive",
+             count_of(&status, MPI_INT) == count && filled(data, count, way));
+      }
+      if (rank != 0) continue;
+      if (way < 2) fill(data, count, way);
+      else MPI_Rsend_init(data, count, MPI_INT, 1, 1, MPI_COMM_WORLD, &request);
+      MPI_Recv(NULL, 0, MPI_INT, 1, go, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      if (way < 2) {
+        MPI_Irsend(data, count, MPI_INT, 1, 1, MPI_COMM_WORLD, &request);
+        SAYS("Irsend has a request", request != MPI_REQUEST_NULL);
+      } else {
+        fill(data, count, way);  // what is there when it starts
+        if (way == 2) MPI_Start(&request);
+        else MPI_Startall(1, &request);
+      }
+      if (way == 1) {
+        while (!done) MPI_Test(&request, &done, &status);
+      } else {
+        MPI_Wait(&request, &status);
+      }
+      SAYS("its end is a send's", is_uncancelled(&status));
+      if (way >= 2) {
+        SAYS("a prepared one stays", request != MPI_REQUEST_NULL);
+        MPI_Request_free(&request);
+      }
+      SAYS("then it is null", request == MPI_REQUEST_NULL);
+    }
+  for (int round = 0; round < 3; ++round) {  // one that is started again, of a type with gaps
+    static MPI_Request again;
+    if (rank == 1) {
+      int got[4] = {0};
+      MPI_Request request;
+      MPI_Irecv(got, 4, MPI_INT, 0, 2, MPI_COMM_WORLD, &request);
+      MPI_Send(NULL, 0, MPI_INT, 0, go, MPI_COMM_WORLD);
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+      SAYS("a prepared ready send brings what is there at each start",
+           got[0] == round && got[1] == round + 2 && got[2] == round + 3 && got[3] == round + 5);
+    }
+    if (rank != 0) continue;
+    if (round == 0) MPI_Rsend_init(data, 2, pairs, 1, 2, MPI_COMM_WORLD, &again);
+    for (int i = 0; i < 6; ++i) data[i] = round + i;
+    MPI_Recv(NULL, 0, MPI_INT, 1, go, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Start(&again);
+    MPI_Wait(&again, MPI_STATUS_IGNORE);
+    if (round == 2) MPI_Request_free(&again);
+  }
+  MPI_Type_free(&pairs);
+}
+
+static void ready_send_of_nothing(void) {  // errors, and sends to nobody
+  MPI_Comm comm;
+  MPI_Datatype unready;
+  MPI_Request request = MPI_REQUEST_NULL, receive;
+  MPI_Status status = untouched();
+  int data[3] = {7, 8, 9}, got = -1;
+  MPI_Comm_dup(MPI_COMM_SELF, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Type_contiguous(2, MPI_INT, &unready);
+  SAYS("Irsend knows a rank that is not there",
+       class_of(MPI_Irsend(data, 1, MPI_INT, 1, 1, comm, &request)) == MPI_ERR_RANK);
+  SAYS("and a tag that is none",
+       class_of(MPI_Irsend(data, 1, MPI_INT, 0, -5, comm, &request)) == MPI_ERR_TAG);
+  SAYS("and a type that is not committed",
+       class_of(MPI_Irsend(data, 1, unready, 0, 1, comm, &request)) == MPI_ERR_TYPE);
+  SAYS("so does Rsend_init",
+       class_of(MPI_Rsend_init(data, 1, MPI_INT, 1, 1, comm, &request)) == MPI_ERR_RANK &&
+           class_of(MPI_Rsend_init(data, 1, MPI_INT, 0, -5, comm, &request)) == MPI_ERR_TAG);
+  if (!open_mpi)  // 4.1 asks at the start
+    SAYS("of a type too",
+         class_of(MPI_Rsend_init(data, 1, unready, 0, 1, comm, &request)) == MPI_ERR_TYPE);
+  MPI_Irsend(data, 1, MPI_INT, MPI_PROC_NULL, 1, comm, &request);
+  MPI_Wait(&request, &status);
+  SAYS("Irsend to nobody ends", request == MPI_REQUEST_NULL && is_uncancelled(&status));
+  MPI_Rsend_init(data, 1, MPI_INT, MPI_PROC_NULL, 1, comm, &request);
+  MPI_Start(&request);
+  MPI_Wait(&request, &status);
+  SAYS("so does a prepared one", request != MPI_REQUEST_NULL && is_uncancelled(&status));
+  if (!open_mpi && !mpich) {
+    MPI_Start(&request);
+    SAYS("which is not started twice", class_of(MPI_Start(&request)) == MPI_ERR_REQUEST);
+    MPI_Wait(&request, &status);
+  }
+  MPI_Request_free(&request);
+  if (!open_mpi) {  // whose messages to oneself are cut without a word
+    MPI_Irecv(&got, 1, MPI_INT, 0, 1, comm, &receive);
+    MPI_Irsend(data, 3, MPI_INT, 0, 1, comm, &request);
+    SAYS("a receive that is too small for a ready send says so",
+         class_of(MPI_Wait(&receive, &status)) == MPI_ERR_TRUNCATE);
+    SAYS("and the send ends well", MPI_Wait(&request, &status) == MPI_SUCCESS);
+  }
+  MPI_Type_free(&unready);
+  MPI_Comm_free(&comm);
+}
+
 static void buffered_send(void) {
   enum { count = 3000, messages = 5 };
   static int data[count];
@@ -661,6 +773,8 @@ int main(int argc, char** argv) {
     {"truncation", truncation, 2},
     {"synchronous_send", synchronous_send, 2},
     {"ready_send", ready_send, 2},
+    {"ready_send_of_a_request", ready_send_of_a_request, 2},
+    {"ready_send_of_nothing", ready_send_of_nothing, 1},
     {"buffered_send", buffered_send, 2},
     {"buffered_on_freed", buffered_on_freed, 2},
     {"buffer_too_small", buffer_too_small, 1},
