@@ -74,10 +74,11 @@ Communicator* duplicate(Communicator& parent) {
   return copy.release();
 }
 
-// Of the hints those that the standard has: promises, of which none is needed here.
-void set_info(Communicator& own, MPI_Info info) {
-  const Info* const given = given_hints(info);
-  auto promises = Reference<Info>::adopt(new Info);
+// Those hints, and of the others those that the standard has: promises, of which none is needed
+// here.
+void add_hints(Communicator& own, const Reference<Info>& before, MPI_Info others) {
+  auto promises = Reference<Info>::adopt(before ? new Info{before->pairs()} : new Info);
+  const Info* const given = given_hints(others);
   for (const char* const key : {"mpi_assert_no_any_tag", "mpi_assert_no_any_source",
                                 "mpi_assert_exact_length", "mpi_assert_allow_overtaking"}) {
     if (given == nullptr) break;
@@ -85,6 +86,8 @@ void set_info(Communicator& own, MPI_Info info) {
   }
   own.info.set(std::move(promises));
 }
+// Of a duplicate: in the place of its parent's.
+void set_hints(Communicator& copy, MPI_Info info) { add_hints(copy, {}, info); }
 
 // A duplicate that is there as an object at once, and as a communicator when the request has ended.
 Communicator* duplicate_async(Communicator& parent, const MPI_Info* info, MPI_Request* handle) {
@@ -92,7 +95,7 @@ Communicator* duplicate_async(Communicator& parent, const MPI_Info* info, MPI_Re
   auto copy = Reference<Communicator>::adopt(new Communicator{parent, nullptr});
   inherit(*copy, parent);
   copy_properties(*copy, parent);
-  if (info != nullptr) set_info(*copy, *info);
+  if (info != nullptr) set_hints(*copy, *info);
   auto request = std::make_unique<Request>(&parent, Request::Kind::collective);
   check(qpmesh_duplicate_async(parent.mesh, nullptr, &copy->mesh, &request->operation));
   *handle = request.release()->handle();
@@ -211,7 +214,7 @@ QPMESH_MPI_ENTRY(Comm_dup, (MPI_Comm comm, MPI_Comm* newcomm)) {
 QPMESH_MPI_ENTRY(Comm_dup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm)) {
   return make_communicator("MPI_Comm_dup_with_info", comm, newcomm, [&](Communicator& own) {
     auto copy = Reference<Communicator>::adopt(duplicate(own));
-    set_info(*copy, info);
+    set_hints(*copy, info);
     return copy.release();
   });
 }
@@ -280,7 +283,7 @@ QPMESH_MPI_ENTRY(Comm_disconnect, (MPI_Comm * comm)) {
 
 QPMESH_MPI_ENTRY(Comm_set_info, (MPI_Comm comm, MPI_Info info)) {
   return on_communicator("MPI_Comm_set_info", comm,
-                         [&](Communicator& own) { set_info(own, info); });
+                         [&](Communicator& own) { add_hints(own, own.info.get(), info); });
 }
 
 QPMESH_MPI_ENTRY(Comm_get_info, (MPI_Comm comm, MPI_Info* info)) {

@@ -19,6 +19,10 @@ enum { open_mpi = 0, mpich = 1 };
 enum { open_mpi = 0, mpich = 0 };
 #endif
 
+// What the standard has since then is not in the others.
+#define MPI_IS_AT_LEAST(version, subversion) \
+  (MPI_VERSION > (version) || (MPI_VERSION == (version) && MPI_SUBVERSION >= (subversion)))
+
 static int rank, size, failures;
 
 static void note(int holds, const char* sentence, const char* file, int line) {

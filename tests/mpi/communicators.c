@@ -328,6 +328,21 @@ static void infos(void) {
   SAYS("and says when there is none", !flag);
   MPI_Info_get_valuelen(info, "shape", &length, &flag);
   SAYS("valuelen", flag && length == 5);
+#if MPI_VERSION >= 4
+  strcpy(value, "as it was");
+  length = 0;
+  MPI_Info_get_string(info, "shape", &length, value, &flag);
+  SAYS("get_string of no room tells what it needs, and writes nothing",
+       flag && length == 6 && strcmp(value, "as it was") == 0);
+  MPI_Info_get_string(info, "shape", &length, value, &flag);
+  SAYS("with as much it has all", flag && length == 6 && strcmp(value, "round") == 0);
+  length = 3;
+  MPI_Info_get_string(info, "shape", &length, value, &flag);
+  SAYS("with less the beginning", flag && length == 6 && strcmp(value, "ro") == 0);
+  length = sizeof value;
+  MPI_Info_get_string(info, "size", &length, value, &flag);
+  SAYS("and of no key nothing", !flag && strcmp(value, "ro") == 0);
+#endif
   MPI_Info_get_nkeys(info, &keys);
   MPI_Info_get_nthkey(info, 1, key);
   SAYS("keys are counted, in order", keys == 2 && strcmp(key, "shape") == 0);
@@ -342,6 +357,109 @@ static void infos(void) {
   SAYS("a freed info is null", info == MPI_INFO_NULL);
 }
 
+// The value of a hint, "" where there is none.
+static const char* hint(MPI_Comm comm, const char* key) {
+  static char value[MPI_MAX_INFO_VAL];
+  int flag = 0;
+  MPI_Info info;
+  MPI_Comm_get_info(comm, &info);
+  value[0] = 0;
+  MPI_Info_get(info, key, sizeof value - 1, value, &flag);
+  MPI_Info_free(&info);
+  return flag ? value : "";
+}
+
+static void hints(void) {
+  const char *const no_any_tag = "mpi_assert_no_any_tag", *const lengths =
+                                                              "mpi_assert_exact_length";
+  MPI_Comm comm, copy;
+  MPI_Info info;
+  MPI_Request request;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  SAYS("a communicator has no hints that nobody gave",
+       hint(comm, no_any_tag)[0] == 0 || strcmp(hint(comm, no_any_tag), "false") == 0);
+  MPI_Info_create(&info);
+  MPI_Info_set(info, no_any_tag, "true");
+  MPI_Info_set(info, "soup", "hot");
+  MPI_Comm_set_info(comm, info);
+  if (!open_mpi) SAYS("a promise is kept", strcmp(hint(comm, no_any_tag), "true") == 0);
+  if (!mpich) SAYS("a hint that nobody knows is not told", hint(comm, "soup")[0] == 0);
+  MPI_Info_delete(info, no_any_tag);
+  MPI_Info_set(info, lengths, "true");
+  MPI_Comm_set_info(comm, info);
+  if (!open_mpi) {
+    SAYS("another one is added", strcmp(hint(comm, lengths), "true") == 0);
+    SAYS("and those that it does not name stay", strcmp(hint(comm, no_any_tag), "true") == 0);
+  }
+  if (!open_mpi && !mpich) {  // to which it is an error
+    MPI_Comm_set_info(comm, MPI_INFO_NULL);
+    SAYS("of no hints nothing changes", strcmp(hint(comm, lengths), "true") == 0);
+  }
+  MPI_Comm_dup(comm, &copy);
+  if (!open_mpi && !mpich) SAYS("dup copies hints", strcmp(hint(copy, lengths), "true") == 0);
+  MPI_Info_set(info, lengths, "false");
+  MPI_Comm_set_info(copy, info);
+  if (!open_mpi) {
+    SAYS("a duplicate's are its own", strcmp(hint(copy, lengths), "false") == 0);
+    SAYS("its parent's stay", strcmp(hint(comm, lengths), "true") == 0);
+  }
+  MPI_Comm_free(&copy);
+  MPI_Comm_dup_with_info(comm, info, &copy);
+  if (!open_mpi)
+    SAYS("dup_with_info has those that it is given", strcmp(hint(copy, lengths), "false") == 0);
+  if (!open_mpi && !mpich) SAYS("instead of its parent's", hint(copy, no_any_tag)[0] == 0);
+  MPI_Comm_free(&copy);
+#if MPI_VERSION >= 4
+  MPI_Comm_idup_with_info(comm, info, &copy, &request);
+  MPI_Info_free(&info);  // it was read
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  works(copy, "idup_with_info makes a communicator");
+  SAYS("and has those that it is given", strcmp(hint(copy, lengths), "false") == 0);
+  if (!mpich) SAYS("instead of its parent's, too", hint(copy, no_any_tag)[0] == 0);
+  MPI_Comm_free(&copy);
+#else
+  (void)request;
+  MPI_Info_free(&info);
+#endif
+  MPI_Comm_free(&comm);
+}
+
+static void alone(void) {  // nobody started this job, and no communicator has another side
+  MPI_Comm parent = MPI_COMM_WORLD, comm;
+  MPI_Group group = MPI_GROUP_NULL;
+  int ranks = -1;
+  MPI_Comm_get_parent(&parent);
+  SAYS("what a launcher started has no parent", parent == MPI_COMM_NULL);
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  if (!open_mpi && !mpich) {  // which give the communicator's own, or another error
+    SAYS("an intracommunicator has no remote size",
+         class_of(MPI_Comm_remote_size(comm, &ranks)) == MPI_ERR_COMM);
+    SAYS("and no remote group", class_of(MPI_Comm_remote_group(comm, &group)) == MPI_ERR_COMM);
+  }
+  MPI_Comm_free(&comm);
+}
+
+#if MPI_VERSION >= 4
+static void how_it_was_started(void) {
+  MPI_Info info;
+  int flag = 0, length = MPI_MAX_INFO_VAL;
+  char value[MPI_MAX_INFO_VAL] = "", again[MPI_MAX_INFO_VAL] = "";
+  MPI_Info_create_env(0, NULL, &info);
+  MPI_Info_get_string(info, "command", &length, value, &flag);
+  SAYS("create_env tells the command",
+       (flag && strstr(value, "communicators") != NULL && length == (int)strlen(value) + 1) ||
+           mpich);
+  MPI_Info_set(info, "command", "mine");  // it is the program's own
+  MPI_Info_free(&info);
+  MPI_Info_create_env(0, NULL, &info);
+  length = MPI_MAX_INFO_VAL;
+  MPI_Info_get_string(info, "command", &length, again, &flag);
+  SAYS("each time the same", strcmp(value, again) == 0);
+  MPI_Info_free(&info);
+}
+#endif
+
 static void memory_of_the_library(void) {
   double* memory = NULL;
   MPI_Alloc_mem(1000 * sizeof(double), MPI_INFO_NULL, &memory);
@@ -355,16 +473,21 @@ static void memory_of_the_library(void) {
 int main(int argc, char** argv) {
   begin(&argc, &argv);
   const Scenario scenarios[] = {
-      {"predefined", predefined, 1},
-      {"duplicates", duplicates, 1},
-      {"duplicates_in_flight", duplicates_in_flight, 1},
-      {"splits", splits, 1},
-      {"groups", groups, 1},
-      {"of_groups", of_groups, 1},
-      {"by_members_alone", by_members_alone, 1},
-      {"freed_with_messages", freed_with_messages, 1},
-      {"infos", infos, 1},
-      {"memory_of_the_library", memory_of_the_library, 1},
+    {"predefined", predefined, 1},
+    {"duplicates", duplicates, 1},
+    {"duplicates_in_flight", duplicates_in_flight, 1},
+    {"splits", splits, 1},
+    {"groups", groups, 1},
+    {"of_groups", of_groups, 1},
+    {"by_members_alone", by_members_alone, 1},
+    {"freed_with_messages", freed_with_messages, 1},
+    {"infos", infos, 1},
+    {"hints", hints, 1},
+    {"alone", alone, 1},
+#if MPI_VERSION >= 4
+    {"how_it_was_started", how_it_was_started, 1},
+#endif
+    {"memory_of_the_library", memory_of_the_library, 1},
   };
   return RUN_SCENARIOS(scenarios, argc, argv);
 }
