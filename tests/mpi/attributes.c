@@ -128,6 +128,48 @@ static void refusals(void) {
   MPI_Comm_free_keyval(&key);
 }
 
+static void by_their_first_names(void) {  // of MPI 1: deprecated, and the same attributes
+  int key = MPI_KEYVAL_INVALID, same = MPI_KEYVAL_INVALID, none = MPI_KEYVAL_INVALID, flag = -1;
+  int* highest = NULL;
+  void* value = NULL;
+  MPI_Comm parent, child;
+  copies = deletions = 0;
+  MPI_Keyval_create(copy_one_more, forget, &key, &extra);
+  MPI_Keyval_create(MPI_DUP_FN, MPI_NULL_DELETE_FN, &same, NULL);
+  MPI_Keyval_create(MPI_NULL_COPY_FN, MPI_NULL_DELETE_FN, &none, NULL);
+  MPI_Comm_dup(MPI_COMM_WORLD, &parent);
+  MPI_Attr_get(parent, key, &value, &flag);
+  SAYS("Attr_get finds nothing where nothing was put", flag == 0);
+  MPI_Attr_put(parent, key, (void*)10);
+  MPI_Attr_put(parent, same, &extra);
+  MPI_Attr_put(parent, none, &extra);
+  MPI_Attr_get(parent, key, &value, &flag);
+  SAYS("Attr_get finds what Attr_put put", flag == 1 && value == (void*)10);
+  value = NULL;
+  MPI_Comm_get_attr(parent, key, &value, &flag);
+  SAYS("and so does Comm_get_attr", flag == 1 && value == (void*)10);
+  MPI_Comm_dup(parent, &child);
+  MPI_Attr_get(child, key, &value, &flag);
+  SAYS("its copy function is called", copies == 1 && flag == 1 && value == (void*)11);
+  MPI_Attr_get(child, same, &value, &flag);
+  SAYS("MPI_DUP_FN copies", flag == 1 && value == &extra);
+  MPI_Attr_get(child, none, &value, &flag);
+  SAYS("MPI_NULL_COPY_FN does not", flag == 0);
+  MPI_Comm_free(&child);
+  SAYS("free deletes", deletions == 1 && last_deleted == 11);
+  MPI_Attr_delete(parent, key);
+  SAYS("Attr_delete calls the delete function", deletions == 2 && last_deleted == 10);
+  MPI_Attr_get(parent, key, &value, &flag);
+  SAYS("then it is gone", flag == 0);
+  MPI_Attr_get(MPI_COMM_WORLD, MPI_TAG_UB, &highest, &flag);
+  SAYS("Attr_get knows MPI_TAG_UB", flag == 1 && *highest >= 32767);
+  MPI_Keyval_free(&key);
+  MPI_Keyval_free(&same);
+  MPI_Keyval_free(&none);
+  SAYS("a freed key is MPI_KEYVAL_INVALID", key == MPI_KEYVAL_INVALID);
+  MPI_Comm_free(&parent);
+}
+
 static int type_copies, type_deletions;
 static int copy_of_type(MPI_Datatype type, int key, void* state, void* value, void* new_value,
                         int* flag) {
@@ -200,12 +242,78 @@ static void environment(void) {
   SAYS("this is the main thread", flag == 1);
 }
 
+static void what_is_told_to_tools(void) {
+  SAYS("Pcontrol of a level does nothing", MPI_Pcontrol(0) == MPI_SUCCESS);
+  SAYS("whatever else it is told", MPI_Pcontrol(7, "text", 1.5) == MPI_SUCCESS);
+#if MPI_IS_AT_LEAST(5, 0)
+  MPI_Info hardware = MPI_INFO_NULL;
+  int keys = -1;
+  MPI_Get_hw_resource_info(&hardware);
+  SAYS("of the hardware there are hints", hardware != MPI_INFO_NULL);
+  MPI_Info_get_nkeys(hardware, &keys);
+  for (int i = 0; i < keys; ++i) {
+    char key[MPI_MAX_INFO_KEY], value[8] = "";
+    int flag = 0, length = sizeof value;
+    MPI_Info_get_nthkey(hardware, i, key);
+    MPI_Info_get_string(hardware, key, &length, value, &flag);
+    SAYS("each is a URI, and true or false",
+         strchr(key, ':') != NULL && (strcmp(value, "true") == 0 || strcmp(value, "false") == 0));
+  }
+  MPI_Info_set(hardware, "mine", "true");
+  MPI_Info_free(&hardware);
+  MPI_Get_hw_resource_info(&hardware);
+  int flag = -1, length = 0;
+  MPI_Info_get_string(hardware, "mine", &length, NULL, &flag);
+  SAYS("each call gives an object of its own", keys >= 0 && flag == 0);
+  MPI_Info_free(&hardware);
+#endif
+}
+
+#if MPI_IS_AT_LEAST(4, 1)
+static void errors_that_are_removed(void) {
+  int first = -1, code = -1, length = -1, found = -1;
+  char text[MPI_MAX_ERROR_STRING];
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  MPI_Add_error_class(&first);
+  MPI_Add_error_code(first, &code);
+  MPI_Add_error_string(code, "the tea is hot");
+  SAYS("a text is removed", MPI_Remove_error_string(code) == MPI_SUCCESS);
+  MPI_Error_string(code, text, &length);
+  SAYS("then it is empty", length == 0 && text[0] == 0);
+  SAYS("and cannot be removed", MPI_Remove_error_string(code) != MPI_SUCCESS);
+  MPI_Add_error_string(code, "the tea is cold");
+  MPI_Error_string(code, text, &length);
+  SAYS("but given again", strcmp(text, "the tea is cold") == 0 && length == 15);
+  SAYS("a class that has codes stays", MPI_Remove_error_class(first) != MPI_SUCCESS);
+  SAYS("a class is no code", MPI_Remove_error_code(first) != MPI_SUCCESS);
+  SAYS("and a code no class", MPI_Remove_error_class(code) != MPI_SUCCESS);
+  SAYS("its codes are as before", class_of(code) == first);
+  SAYS("a code is removed", MPI_Remove_error_code(code) == MPI_SUCCESS);
+  SAYS("then there is none", MPI_Error_class(code, &found) != MPI_SUCCESS);
+  SAYS("its class is still there", class_of(first) == first);
+  SAYS("and is removed", MPI_Remove_error_class(first) == MPI_SUCCESS);
+  SAYS("then there is none of this number", MPI_Error_class(first, &found) != MPI_SUCCESS &&
+                                                MPI_Remove_error_class(first) != MPI_SUCCESS);
+  SAYS("what is predefined stays", MPI_Remove_error_class(MPI_ERR_TAG) != MPI_SUCCESS &&
+                                       MPI_Remove_error_code(MPI_ERR_TAG) != MPI_SUCCESS &&
+                                       MPI_Remove_error_string(MPI_ERR_TAG) != MPI_SUCCESS);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+}
+#endif
+
 int main(int argc, char** argv) {
   begin(&argc, &argv);
-  const Scenario scenarios[] = {{"of_communicators", of_communicators, 1},
-                                {"refusals", refusals, 1},
-                                {"of_types", of_types, 1},
-                                {"predefined", predefined, 1},
-                                {"environment", environment, 1}};
+  const Scenario scenarios[] = {
+    {"of_communicators", of_communicators, 1},
+    {"refusals", refusals, 1},
+    {"by_their_first_names", by_their_first_names, 1},
+    {"of_types", of_types, 1},
+    {"predefined", predefined, 1},
+    {"environment", environment, 1},
+    {"what_is_told_to_tools", what_is_told_to_tools, 1},
+#if MPI_IS_AT_LEAST(4, 1)
+    {"errors_that_are_removed", errors_that_are_removed, 1},
+#endif
+  };
   return RUN_SCENARIOS(scenarios, argc, argv);
 }

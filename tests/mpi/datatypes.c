@@ -54,6 +54,13 @@ static void extents(void) {
        large_extent == (MPI_Count)8 << 30 && large_bytes == (MPI_Count)8 << 30);
   MPI_Type_size(type, &bytes);
   SAYS("and MPI_UNDEFINED in int", bytes == MPI_UNDEFINED);
+  MPI_Type_create_resized(type, -16, 8, &resized);
+  large_lower = large_extent = -1;
+  MPI_Type_get_true_extent_x(resized, &large_lower, &large_extent);
+  SAYS("the true extent in MPI_Count", large_lower == 0 && large_extent == (MPI_Count)8 << 30);
+  MPI_Type_get_extent_x(resized, &large_lower, &large_extent);
+  SAYS("beside the one that was given", large_lower == -16 && large_extent == 8);
+  MPI_Type_free(&resized);
   MPI_Type_free(&type);
 }
 
@@ -420,6 +427,94 @@ static void contents(void) {
   MPI_Type_free(&copy);
 }
 
+static void by_properties(void) {  // types that the library chooses
+  MPI_Datatype type = MPI_DATATYPE_NULL, again;
+  int bytes = -1, sum = -1;
+  const struct {
+    int of_class, bytes;
+  } sizes[] = {{MPI_TYPECLASS_INTEGER, 1}, {MPI_TYPECLASS_INTEGER, 2}, {MPI_TYPECLASS_INTEGER, 4},
+               {MPI_TYPECLASS_INTEGER, 8}, {MPI_TYPECLASS_REAL, 4},    {MPI_TYPECLASS_REAL, 8},
+               {MPI_TYPECLASS_COMPLEX, 8}, {MPI_TYPECLASS_COMPLEX, 16}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
+    type = MPI_DATATYPE_NULL;
+    MPI_Type_match_size(sizes[i].of_class, sizes[i].bytes, &type);
+    MPI_Type_size(type, &bytes);
+    SAYS("Type_match_size gives a type of this size", bytes == sizes[i].bytes);
+  }
+  MPI_Type_match_size(MPI_TYPECLASS_INTEGER, 4, &type);
+  const int one = rank + 1;
+  MPI_Allreduce(&one, &sum, 1, type, MPI_SUM, MPI_COMM_WORLD);
+  SAYS("an integer of 4 bytes is added", sum == size * (size + 1) / 2);
+  MPI_Type_match_size(MPI_TYPECLASS_REAL, 8, &type);
+  const double third = 0.25 * one;
+  double most = -1;
+  MPI_Allreduce(&third, &most, 1, type, MPI_MAX, MPI_COMM_WORLD);
+  SAYS("a real of 8 bytes is compared", most == 0.25 * size);
+  if (!open_mpi) {
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    SAYS("of a size that no type has there is none",
+         class_of(MPI_Type_match_size(MPI_TYPECLASS_REAL, 3, &type)) == MPI_ERR_ARG);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+  }
+#if MPI_IS_AT_LEAST(4, 1)
+  MPI_Type_get_value_index(MPI_DOUBLE, MPI_INT, &type);
+  SAYS("a value of double and an index of int are MPI_DOUBLE_INT", type == MPI_DOUBLE_INT);
+  MPI_Type_get_value_index(MPI_INT, MPI_INT, &type);
+  SAYS("two ints are MPI_2INT", type == MPI_2INT);
+  MPI_Type_get_value_index(MPI_LONG_DOUBLE, MPI_INT, &type);
+  SAYS("MPI_LONG_DOUBLE_INT is found", type == MPI_LONG_DOUBLE_INT);
+  MPI_Type_get_value_index(MPI_SHORT, MPI_INT, &type);
+  SAYS("MPI_SHORT_INT too", type == MPI_SHORT_INT);
+  MPI_Type_get_value_index(MPI_DOUBLE, MPI_CHAR, &type);
+  SAYS("what no pair has is MPI_DATATYPE_NULL", type == MPI_DATATYPE_NULL);
+#endif
+  int integers = -1, places = -1, types = -1, combiner = -1, numbers[2] = {-1, -1};
+  MPI_Type_create_f90_integer(9, &type);
+  MPI_Type_size(type, &bytes);
+  MPI_Type_get_envelope(type, &integers, &places, &types, &combiner);
+  SAYS("an integer of 9 digits has 4 bytes, and says how it was asked for",
+       bytes == 4 && combiner == MPI_COMBINER_F90_INTEGER && integers == 1 && places == 0 &&
+           types == 0);
+  MPI_Type_get_contents(type, 1, 0, 0, numbers, NULL, NULL);
+  SAYS("with the number", numbers[0] == 9);
+  MPI_Type_create_f90_integer(9, &again);
+  SAYS("equal questions get the same type", again == type);
+  sum = -1;
+  MPI_Allreduce(&one, &sum, 1, type, MPI_SUM, MPI_COMM_WORLD);
+  SAYS("it is used without a commit, and added", sum == size * (size + 1) / 2);
+  MPI_Type_create_f90_integer(12, &type);
+  MPI_Type_size(type, &bytes);
+  SAYS("one of 12 digits has 8 bytes", bytes == 8 && type != again);
+  MPI_Type_create_f90_real(15, MPI_UNDEFINED, &type);
+  MPI_Type_size(type, &bytes);
+  MPI_Type_get_envelope(type, &integers, &places, &types, &combiner);
+  SAYS("a real of 15 digits has 8 bytes",
+       bytes == 8 && combiner == MPI_COMBINER_F90_REAL && integers == 2 && types == 0);
+  MPI_Type_get_contents(type, 2, 0, 0, numbers, NULL, NULL);
+  SAYS("and digits and range as they were asked for",
+       numbers[0] == 15 && numbers[1] == MPI_UNDEFINED);
+  most = -1;
+  MPI_Allreduce(&third, &most, 1, type, MPI_MAX, MPI_COMM_WORLD);
+  SAYS("it is compared", most == 0.25 * size);
+  MPI_Type_create_f90_real(MPI_UNDEFINED, 30, &type);
+  MPI_Type_size(type, &bytes);
+  SAYS("a real of the range 30 has 4 bytes", bytes == 4);
+  MPI_Type_create_f90_complex(6, 100, &type);
+  MPI_Type_size(type, &bytes);
+  MPI_Type_get_envelope(type, &integers, &places, &types, &combiner);
+  SAYS("a complex of the range 100 has 16 bytes",
+       bytes == 16 && combiner == MPI_COMBINER_F90_COMPLEX && integers == 2);
+  MPI_Type_get_contents(type, 2, 0, 0, numbers, NULL, NULL);
+  SAYS("and says how it was asked for, too", numbers[0] == 6 && numbers[1] == 100);
+  const double mine[2] = {one, -one};
+  double both[2] = {0, 0};
+  MPI_Allreduce(mine, both, 1, type, MPI_SUM, MPI_COMM_WORLD);
+  SAYS("it is added by its parts",
+       both[0] == size * (size + 1) / 2.0 && both[1] == -size * (size + 1) / 2.0);
+}
+
 static void addresses(void) {
   const int data[10] = {0};
   MPI_Aint first, second;
@@ -469,6 +564,7 @@ int main(int argc, char** argv) {
     {"transposed", transposed, 1},
     {"distributed", distributed, 1},
     {"contents", contents, 1},
+    {"by_properties", by_properties, 1},
     {"addresses", addresses, 1},
     {"packing_several", packing_several, 1},
 #if MPI_VERSION >= 4

@@ -391,6 +391,56 @@ static void buffered_on_freed(void) {
   free(memory);
 }
 
+#if MPI_IS_AT_LEAST(4, 1)
+static void flushed_buffers(void) {  // of the process, of a communicator, and automatic ones
+  enum { count = 1 << 18, bytes = count * (int)sizeof(int) + MPI_BSEND_OVERHEAD };
+  static int data[count];
+  char* const memory = malloc(bytes);
+  for (int kind = 0; kind < 4; ++kind) {
+    const int own = kind % 2, automatic = kind >= 2;
+    void* const given = automatic ? MPI_BUFFER_AUTOMATIC : (void*)memory;
+    void* detached = NULL;
+    int size_detached = -1;
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    if (rank == 0) {
+      if (own) MPI_Comm_attach_buffer(comm, given, automatic ? 0 : bytes);
+      else MPI_Buffer_attach(given, automatic ? 0 : bytes);
+      for (int round = 0; round < 2; ++round) {
+        fill(data, count, 10 * kind + round);
+        MPI_Bsend(data, count, MPI_INT, 1, 1, comm);
+        memset(data, 0, sizeof data);
+        if (own) MPI_Comm_flush_buffer(comm);
+        else MPI_Buffer_flush();
+        if (!automatic) memset(memory, 0, bytes);  // nothing reads it any more
+      }
+      fill(data, count, 10 * kind + 2);
+      MPI_Bsend(data, count, MPI_INT, 1, 1, comm);
+      if (own) MPI_Comm_detach_buffer(comm, &detached, &size_detached);
+      else MPI_Buffer_detach(&detached, &size_detached);
+      if (!automatic) memset(memory, 0, bytes);
+      SAYS("what was attached is detached",
+           detached == given && (automatic || size_detached == bytes));
+      detached = memory, size_detached = -1;
+      if (own) MPI_Comm_detach_buffer(comm, &detached, &size_detached);
+      else MPI_Buffer_detach(&detached, &size_detached);
+      SAYS("where nothing is attached it is nothing", detached == NULL && size_detached == 0);
+      SAYS("and there is nothing to flush",
+           (own ? MPI_Comm_flush_buffer(comm) : MPI_Buffer_flush()) == MPI_SUCCESS);
+    }
+    if (rank == 1)
+      for (int round = 0; round < 3; ++round) {
+        if (round == 1) usleep(20000);  // the sender has flushed, or waits for this
+        MPI_Recv(data, count, MPI_INT, 0, 1, comm, MPI_STATUS_IGNORE);
+        SAYS("flush and detach wait for what is in the buffer",
+             filled(data, count, 10 * kind + round));
+      }
+    MPI_Comm_free(&comm);
+  }
+  free(memory);
+}
+#endif
+
 static void buffer_too_small(void) {
   if (rank != 0) return;
   char memory[MPI_BSEND_OVERHEAD + 64];
@@ -777,6 +827,9 @@ int main(int argc, char** argv) {
     {"ready_send_of_nothing", ready_send_of_nothing, 1},
     {"buffered_send", buffered_send, 2},
     {"buffered_on_freed", buffered_on_freed, 2},
+#if MPI_IS_AT_LEAST(4, 1)
+    {"flushed_buffers", flushed_buffers, 2},
+#endif
     {"buffer_too_small", buffer_too_small, 1},
     {"cancelled_receives", cancelled_receives, 2},
     {"probes", probes, 2},

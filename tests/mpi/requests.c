@@ -263,6 +263,121 @@ static void shapes(void) {
   ask(-1);
 }
 
+#if MPI_IS_AT_LEAST(4, 1)
+static void states_of_several(void) {  // all of them stay
+  if (rank == 0) serve();
+  if (rank != 1) return;
+  int values[many], index = -1, flag = -1, count = -1, indices[many], right = 1;
+  MPI_Request requests[many], before[many], none[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  MPI_Status status, statuses[many];
+
+  MPI_Request_get_status_all(2, none, &flag, statuses);
+  SAYS("of null requests all have ended", flag == 1 && is_empty(&statuses[1]));
+  flag = -1;
+  status = untouched();
+  MPI_Request_get_status_any(2, none, &index, &flag, &status);
+  SAYS("and none is the first", flag == 1 && index == MPI_UNDEFINED && is_empty(&status));
+  MPI_Request_get_status_some(2, none, &count, indices, statuses);
+  SAYS("of them there are MPI_UNDEFINED", count == MPI_UNDEFINED);
+
+  post(values, requests);
+  memcpy(before, requests, sizeof requests);
+  flag = 1;
+  MPI_Request_get_status_all(many, requests, &flag, statuses);
+  SAYS("nothing has come: not all", flag == 0);
+  flag = 1, index = 3;
+  MPI_Request_get_status_any(many, requests, &index, &flag, &status);
+  SAYS("not any", flag == 0 && index == MPI_UNDEFINED);
+  MPI_Request_get_status_some(many, requests, &count, indices, statuses);
+  SAYS("not some", count == 0);
+
+  ask(5);
+  status = untouched();
+  while (!flag) MPI_Request_get_status_any(many, requests, &index, &flag, &status);
+  SAYS("the one that has come is found, with its status",
+       index == 5 && status.MPI_TAG == 5 && status.MPI_SOURCE == 0 &&
+           count_of(&status, MPI_INT) == 1 && values[5] == 105);
+  SAYS("whose error is left alone", status.MPI_ERROR == -79);
+  MPI_Request_get_status_some(many, requests, &count, indices, statuses);
+  SAYS("and is some", count == 1 && indices[0] == 5 && statuses[0].MPI_TAG == 5);
+  flag = 1;
+  MPI_Request_get_status_all(many, requests, &flag, statuses);
+  SAYS("and not all", flag == 0);
+  ask(2);
+  while (count < 2) MPI_Request_get_status_some(many, requests, &count, indices, statuses);
+  SAYS("those that have come are told each time, each with its status",
+       count == 2 && indices[0] == 2 && indices[1] == 5 && statuses[0].MPI_TAG == 2 &&
+           statuses[1].MPI_TAG == 5);
+  for (int i = 0; i < many; ++i)
+    if (i != 2 && i != 5) ask(i);
+  while (!flag) MPI_Request_get_status_all(many, requests, &flag, statuses);
+  for (int i = 0; i < many; ++i)
+    right &=
+        statuses[i].MPI_TAG == i && count_of(&statuses[i], MPI_INT) == 1 && values[i] == 100 + i;
+  SAYS("in the end all have come", right);
+  SAYS("and all requests are as they were", memcmp(before, requests, sizeof requests) == 0);
+  MPI_Wait(&requests[2], MPI_STATUS_IGNORE);
+  MPI_Request_get_status_all(many, requests, &flag, statuses);
+  SAYS("one that is null has an empty status among them",
+       flag == 1 && is_empty(&statuses[2]) && statuses[3].MPI_TAG == 3);
+  MPI_Request_get_status_all(many, requests, &flag, MPI_STATUSES_IGNORE);
+  MPI_Request_get_status_some(many, requests, &count, indices, MPI_STATUSES_IGNORE);
+  SAYS("statuses may be ignored", flag == 1 && count == many - 1 && indices[2] == 3);
+  MPI_Waitall(many, requests, statuses);
+  SAYS("a wait tells them again", statuses[7].MPI_TAG == 7);
+  ask(-1);
+}
+
+static void states_of_errors(void) {
+  MPI_Comm comm;
+  int data[2] = {1, 2}, got = -1, fits = -1, flag = 0, count = 0, index = -1, indices[2];
+  MPI_Status status, statuses[2] = {untouched(), untouched()};
+  MPI_Request requests[2];
+  MPI_Comm_dup(MPI_COMM_SELF, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Irecv(&got, 1, MPI_INT, 0, 1, comm, &requests[0]);
+  MPI_Irecv(&fits, 1, MPI_INT, 0, 2, comm, &requests[1]);
+  MPI_Send(data, 2, MPI_INT, 0, 1, comm);
+  MPI_Send(data, 1, MPI_INT, 0, 2, comm);
+  SAYS("a state of several tells errors in the statuses",
+       class_of(MPI_Request_get_status_all(2, requests, &flag, statuses)) == MPI_ERR_IN_STATUS);
+  SAYS("of each its own",
+       class_of(statuses[0].MPI_ERROR) == MPI_ERR_TRUNCATE && statuses[1].MPI_ERROR == MPI_SUCCESS);
+  statuses[0] = statuses[1] = untouched();
+  SAYS("of some likewise", class_of(MPI_Request_get_status_some(2, requests, &count, indices,
+                                                                statuses)) == MPI_ERR_IN_STATUS &&
+                               count == 2 && class_of(statuses[0].MPI_ERROR) == MPI_ERR_TRUNCATE);
+  SAYS("of any it is the call's", class_of(MPI_Request_get_status_any(
+                                      2, requests, &index, &flag, &status)) == MPI_ERR_TRUNCATE);
+  SAYS("and they can still be waited for",
+       class_of(MPI_Wait(&requests[0], &status)) == MPI_ERR_TRUNCATE &&
+           MPI_Wait(&requests[1], &status) == MPI_SUCCESS && fits == 1);
+  MPI_Comm_free(&comm);
+}
+
+static void fields_of_statuses(void) {
+  MPI_Status status = untouched();
+  int value = -1;
+  MPI_Status_get_source(&status, &value);
+  SAYS("Status_get_source gives the source", value == -77);
+  MPI_Status_get_tag(&status, &value);
+  SAYS("Status_get_tag gives the tag", value == -78);
+  MPI_Status_get_error(&status, &value);
+  SAYS("Status_get_error gives the error", value == -79);
+  MPI_Status_set_source(&status, 3);
+  MPI_Status_set_tag(&status, 4);
+  MPI_Status_set_error(&status, MPI_ERR_TAG);
+  SAYS("and what is set is there, each in its field",
+       status.MPI_SOURCE == 3 && status.MPI_TAG == 4 && status.MPI_ERROR == MPI_ERR_TAG);
+  MPI_Status_set_elements(&status, MPI_INT, 5);
+  MPI_Status_set_cancelled(&status, 1);
+  MPI_Status_set_source(&status, 6);
+  int cancelled = 0;
+  MPI_Test_cancelled(&status, &cancelled);
+  SAYS("count and cancellation stay", count_of(&status, MPI_INT) == 5 && cancelled == 1);
+}
+#endif
+
 static void freed_in_flight(void) {
   static int out[100000];
   if (rank == 0) {
@@ -420,6 +535,11 @@ static void counts(void) {
   MPI_Status_set_elements(&status, MPI_INT, 7);
   MPI_Get_elements(&status, MPI_INT, &count);
   SAYS("Status_set_elements sets what Get_elements says", count == 7);
+  MPI_Status_set_elements_x(&status, three, 9);
+  MPI_Get_elements(&status, three, &count);
+  if (!mpich) SAYS("and Status_set_elements_x", count == 9);  // 4.0 takes elements for whole types
+  MPI_Get_count(&status, three, &count);
+  if (!mpich) SAYS("which are so many of a type", count == 3);
   MPI_Status_set_cancelled(&status, 1);
   int flag = 0;
   MPI_Test_cancelled(&status, &flag);
@@ -484,17 +604,22 @@ static void polled(
 int main(int argc, char** argv) {
   begin(&argc, &argv);
   const Scenario scenarios[] = {
-      {"null_requests", null_requests, 1},
-      {"inactive_requests", inactive_requests, 1},
-      {"persistent", persistent, 1},
-      {"persistent_with_others", persistent_with_others, 1},
-      {"shapes", shapes, 2},
-      {"freed_in_flight", freed_in_flight, 2},
-      {"freed_with_communicator", freed_with_communicator, 2},
-      {"over_when_begun", over_when_begun, 1},
-      {"counts", counts, 1},
-      {"generalized", generalized, 1},
-      {"polled", polled, 1},
+    {"null_requests", null_requests, 1},
+    {"inactive_requests", inactive_requests, 1},
+    {"persistent", persistent, 1},
+    {"persistent_with_others", persistent_with_others, 1},
+    {"shapes", shapes, 2},
+#if MPI_IS_AT_LEAST(4, 1)
+    {"states_of_several", states_of_several, 2},
+    {"states_of_errors", states_of_errors, 1},
+    {"fields_of_statuses", fields_of_statuses, 1},
+#endif
+    {"freed_in_flight", freed_in_flight, 2},
+    {"freed_with_communicator", freed_with_communicator, 2},
+    {"over_when_begun", over_when_begun, 1},
+    {"counts", counts, 1},
+    {"generalized", generalized, 1},
+    {"polled", polled, 1},
   };
   return RUN_SCENARIOS(scenarios, argc, argv);
 }

@@ -59,7 +59,13 @@ static void grids(void) {
   SAYS("a duplicate keeps the topology", status == MPI_CART);
   MPI_Comm_free(&copy);
   MPI_Comm_free(&grid);
-  int smaller[1] = {size > 1 ? size - 1 : 1}, flat[1] = {0};
+  int smaller[1] = {size > 1 ? size - 1 : 1}, flat[1] = {0}, place_of_mine = -1;
+  MPI_Cart_map(MPI_COMM_WORLD, 2, lengths, periods, &place_of_mine);
+  SAYS("Cart_map gives each rank a place", place_of_mine >= 0 && place_of_mine < size);
+  MPI_Cart_map(MPI_COMM_WORLD, 1, smaller, flat, &place_of_mine);
+  if (!open_mpi)
+    SAYS("and none to those that are too many",
+         (place_of_mine == MPI_UNDEFINED) == (size > 1 && rank == size - 1));
   MPI_Cart_create(MPI_COMM_WORLD, 1, smaller, flat, 1, &grid);
   SAYS("ranks beyond the grid get nothing",
        (grid == MPI_COMM_NULL) == (size > 1 && rank == size - 1));
@@ -141,6 +147,24 @@ static void graphs(void) {  // a directed ring: from the left, to the right
     edges[2 * i + 1] = (i + 1) % size;
   }
   MPI_Graph_create(MPI_COMM_WORLD, size, index, edges, 0, &ring);
+  int got_index[64], got_edges[128], place = -1;
+  for (int i = 0; i < 64; ++i) got_index[i] = got_edges[i] = got_edges[64 + i] = -1;
+  MPI_Graph_get(ring, size, 2 * size, got_index, got_edges);
+  SAYS("Graph_get gives the whole graph",
+       memcmp(got_index, index, (size_t)size * sizeof(int)) == 0 &&
+           memcmp(got_edges, edges, (size_t)size * 2 * sizeof(int)) == 0);
+  if (size > 1 && !mpich) {
+    got_index[1] = got_edges[1] = -1;
+    MPI_Graph_get(ring, 1, 1, got_index, got_edges);
+    SAYS("or as much as there is room for",
+         got_index[0] == 2 && got_index[1] == -1 && got_edges[0] == edges[0] && got_edges[1] == -1);
+  }
+  MPI_Graph_map(MPI_COMM_WORLD, size, index, edges, &place);
+  SAYS("Graph_map gives each rank a node", place >= 0 && place < size);
+  edges[0] = edges[1] = 0;  // a node with edges to itself
+  MPI_Graph_map(MPI_COMM_WORLD, 1, index, edges, &place);
+  if (!open_mpi)  // 4.1 gives each its rank
+    SAYS("and none to those that are too many", place == (rank == 0 ? 0 : MPI_UNDEFINED));
   int count = -1, nodes = -1, all_edges = -1;
   MPI_Graph_neighbors_count(ring, rank, &count);
   MPI_Graph_neighbors(ring, rank, 2, neighbours_of);
