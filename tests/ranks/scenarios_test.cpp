@@ -5,17 +5,18 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <functional>
 #include <map>
-#include <regex>
 #include <set>
 #include <sstream>
 
 #include "job.hpp"
 #include "qpmesh/error.hpp"
 #include "tests/support/another_user.hpp"
+#include "tests/support/expected_error.hpp"
 #include "tests/support/long_runs.hpp"
 #include "tests/support/loopback_sockets.hpp"
 #include "tests/support/public_copy.hpp"
@@ -935,7 +936,7 @@ std::string line_with(const std::string& text, const std::string& word) {
 
 // Every process ends in time: as one rank of a world whose ranks all say the same of it, or with an
 // error that expected allows, code 1. Returns the worlds: "here: pid=job pid=job pid=job pid=job".
-std::set<std::string> worlds_of(std::vector<Member>& members, const std::regex& expected) {
+std::set<std::string> worlds_of(std::vector<Member>& members, const Words& expected) {
   const std::int64_t deadline = now_ms() + patience_ms();
   std::map<std::string, std::map<int, std::string>> worlds;  // by rank, who says so
   for (Member& member : members) {
@@ -947,7 +948,9 @@ std::set<std::string> worlds_of(std::vector<Member>& members, const std::regex& 
       EXPECT_TRUE(worlds[line_with(said, "here:")].emplace(member.rank, me).second) << said;
     } else {
       EXPECT_EQ(code, 1) << said;
-      EXPECT_TRUE(std::regex_search(said, expected))
+      const std::string error = line_with(said, "qpmesh: ");
+      EXPECT_TRUE(std::ranges::any_of(
+          expected, [&](const std::string& one) { return test::matches(error, "qpmesh: " + one); }))
           << "rank " << member.rank << " of job " << member.job << " says:\n"
           << said;
     }
@@ -973,18 +976,17 @@ std::string one_job_name() {
   return "one-" + std::to_string(::getpid()) + "-" + std::to_string(count++);
 }
 
-const std::string none_came = "timeout in init, rank [0-9]: ranks? [0-9, ]+ of 4 missing after ";
+const std::string none_came = "timeout in init, rank *: rank* of 4 missing after *";
 
 // Nothing tells them apart: whichever process of a rank comes first is in.
 TEST(two_jobs_of_one_name, at_one_socket_become_one_world_and_the_rest_are_told_why) {
-  const std::regex expected{
-      "bad_config in init, rank 0: the socket name @qpmesh-[^ ]* is in use: another living job, or "
-      "a second rank 0 of this one.*give each job a QPMESH_JOB of its own"
-      "|mismatch in init, rank 0: rank [1-3] is here already: pid [0-9]+ on host .*; the second "
-      "one is pid [0-9]+ on host .*give each job a QPMESH_JOB of its own"
-      "|timeout in init, rank 0: rank [1-3] did not reach rank 0 at @qpmesh-.*QPMESH_JOB"
-      "|" +
-      none_came + ".*QPMESH_JOB"};
+  const Words expected{
+      "bad_config in init, rank 0: the socket name @qpmesh-* is in use: another living job, or a "
+      "second rank 0 of this one*give each job a QPMESH_JOB of its own]",
+      "mismatch in init, rank 0: rank * is here already: pid * on host *; the second one is pid * "
+      "on host *give each job a QPMESH_JOB of its own]",
+      "timeout in init, rank 0: rank * did not reach rank 0 at @qpmesh-*QPMESH_JOB)*",
+      none_came + "QPMESH_JOB)*"};
   for (const auto& order : orders) {
     const std::string name = one_job_name();
     auto members = start_two_jobs(order, [&](int) { return Words{"QPMESH_JOB=" + name}; });
@@ -1000,19 +1002,17 @@ TEST(two_jobs_of_one_name, with_roots_of_their_own_never_meet) {
       return Words{"QPMESH_JOB=" + name, "QPMESH_SECRET=known to both of these jobs",
                    "QPMESH_ROOT=127.0.0.1:" + roots.at(static_cast<std::size_t>(job))};
     });
-    const auto worlds = worlds_of(members, std::regex{"no error is expected"});
+    const auto worlds = worlds_of(members, {});
     EXPECT_EQ(worlds.size(), 2U);
     for (const std::string& world : worlds) EXPECT_TRUE(is_pure(world)) << world;
   }
 }
 
 TEST(two_jobs_of_one_name, at_one_port_with_secrets_of_their_own_never_mix) {
-  const std::regex expected{
-      "bad_config in init, rank 0: the port of 127.0.0.1:[0-9]+ is in use"
-      "|authentication in init, rank 0: rank 0 at 127.0.0.1:[0-9]+ did not accept the secret"
-      "|timeout in init, rank 0: rank [1-3] did not reach rank 0 at 127.0.0.1:[0-9]+: "
-      "|" +
-      none_came};
+  const Words expected{
+      "bad_config in init, rank 0: the port of 127.0.0.1:* is in use*",
+      "authentication in init, rank 0: rank 0 at 127.0.0.1:* did not accept the secret*",
+      "timeout in init, rank 0: rank * did not reach rank 0 at 127.0.0.1:*", none_came};
   for (const auto& order : orders) {
     const std::string name = one_job_name();
     const std::string root = free_port();
