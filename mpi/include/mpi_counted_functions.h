@@ -1,4 +1,5 @@
-/* Read by mpi.h twice: the functions that take counts, with int and with MPI_Count; MISSING are those that the library does not have. */
+/* Read by mpi.h twice: the functions that take counts, with int and with MPI_Count.
+ * Those that are MISSING the library does not have. */
 /* clang-format off */
 
 /* Messages. */

@@ -1,4 +1,5 @@
-/* Read by mpi.h: the functions that take no counts, or counts of one width; MISSING are those that the library does not have. */
+/* Read by mpi.h: the functions that take no counts, or counts of one width.
+ * Those that are MISSING the library does not have. */
 /* clang-format off */
 
 /* The environment. */

@@ -399,6 +399,7 @@ static void freed_hints(void) {
 }
 
 static void freed_handlers(void) {
+#if MPI_VERSION >= 5  // their class came with 4.1
   if (open_mpi || mpich) return;
   MPI_Errhandler mine, got;
   MPI_Comm with;
@@ -415,6 +416,7 @@ static void freed_handlers(void) {
   MPI_Errhandler_free(&got);
   MPI_Comm_free(&with);
   GIVES(MPI_ERR_ERRHANDLER, MPI_Comm_set_errhandler(comm, kept));
+#endif
 }
 
 static void freed_communicators(void) {

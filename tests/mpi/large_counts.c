@@ -163,8 +163,10 @@ static void functions_of_the_program(void) {
   MPI_Op narrow, wide;
   MPI_Op_create(count_elements, 1, &narrow);
   MPI_Op_create_c(count_elements_c, 1, &wide);
-  MPI_Reduce_local_c(from, to, many, MPI_BYTE, narrow);
-  SAYS("a function with counts of int is called until all are reduced", reduced == many);
+  if (!mpich) {  // which ends the process
+    MPI_Reduce_local_c(from, to, many, MPI_BYTE, narrow);
+    SAYS("a function with counts of int is called until all are reduced", reduced == many);
+  }
   reduced = 0;
   MPI_Reduce_local_c(from, to, many, MPI_BYTE, wide);
   SAYS("one with large counts gets them", reduced == many);
