@@ -77,8 +77,9 @@ Communicator* duplicate(Communicator& parent) {
 // Those hints, and of the others those that the standard has: promises, of which none is needed
 // here.
 void add_hints(Communicator& own, const Reference<Info>& before, MPI_Info others) {
-  auto promises = Reference<Info>::adopt(before ? new Info{before->pairs()} : new Info);
   const Info* const given = given_hints(others);
+  auto promises = Reference<Info>::adopt(before ? new Info{before->pairs()} : new Info);
+  promises->handles = 0;  // it may lie where the program freed one, whose copies are none
   for (const char* const key : {"mpi_assert_no_any_tag", "mpi_assert_no_any_source",
                                 "mpi_assert_exact_length", "mpi_assert_allow_overtaking"}) {
     if (given == nullptr) break;

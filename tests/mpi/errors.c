@@ -396,6 +396,15 @@ static void freed_hints(void) {
   GIVES(MPI_ERR_INFO, MPI_Comm_set_info(comm, kept));
   GIVES(MPI_ERR_INFO, MPI_Comm_dup_with_info(comm, kept, &made));
   GIVES(MPI_ERR_INFO, MPI_Info_free(&(MPI_Info){kept}));
+  MPI_Comm_dup(comm, &made);
+  MPI_Info_create(&info);
+  MPI_Info_create(&copy);
+  const MPI_Info second = copy;
+  MPI_Info_free(&copy);
+  MPI_Comm_set_info(made, info);  // its own hints may lie where the second was
+  GIVES(MPI_ERR_INFO, MPI_Info_set(second, "key", "value"));
+  MPI_Info_free(&info);
+  MPI_Comm_free(&made);
 }
 
 static void freed_handlers(void) {
