@@ -84,17 +84,44 @@ Flight::Kept Flight::conclude() {
   return kept;
 }
 
+bool Flight::take_next_step() {
+  if (error_ || next_ == nullptr) return false;
+  const auto step = std::exchange(next_, nullptr);
+  try {
+    step(*this);
+  } catch (...) {
+    error_ = std::current_exception();
+  }
+  return true;
+}
+
 bool Flight::wait_for_requests(int limit_ms) {
   const Group::Waiting waiting{*group_};
-  for (qpmesh_request*& request : requests_) {
-    if (request == nullptr) continue;
-    int done = 1;
-    const int code = limit_ms == 0 ? qpmesh_wait(request, &status_)
-                                   : qpmesh_wait_for(request, limit_ms, &done, &status_);
-    if (code == QPMESH_OK && done == 0) return false;
-    take_error(code);
-    qpmesh_request_free(std::exchange(request, nullptr));
-  }
+  do {
+    for (qpmesh_request*& request : requests_) {
+      if (request == nullptr) continue;
+      int done = 1;
+      const int code = limit_ms == 0 ? qpmesh_wait(request, &status_)
+                                     : qpmesh_wait_for(request, limit_ms, &done, &status_);
+      if (code == QPMESH_OK && done == 0) return false;
+      take_error(code);
+      qpmesh_request_free(std::exchange(request, nullptr));
+    }
+  } while (take_next_step());
+  return true;
+}
+
+bool Flight::test_requests() {
+  do {
+    for (qpmesh_request*& request : requests_) {
+      if (request == nullptr) continue;
+      int done = 1;
+      const int code = qpmesh_test(request, &done, &status_);
+      if (code == QPMESH_OK && done == 0) return false;
+      take_error(code);
+      qpmesh_request_free(std::exchange(request, nullptr));
+    }
+  } while (take_next_step());
   return true;
 }
 
@@ -105,17 +132,10 @@ bool Flight::test() {
     std::unique_lock lock{ending_, std::try_to_lock};
     if (!lock) return false;  // somebody waits
     if (ended_) return true;
-    for (qpmesh_request*& request : requests_) {
-      if (request == nullptr) continue;
-      int done = 1;
-      const int code = qpmesh_test(request, &done, &status_);
-      if (code == QPMESH_OK && done == 0) {
-        lock.unlock();
-        watch_if_wanted();
-        return false;
-      }
-      take_error(code);
-      qpmesh_request_free(std::exchange(request, nullptr));
+    if (!test_requests()) {
+      lock.unlock();
+      watch_if_wanted();
+      return false;
     }
     kept = conclude();
   }

@@ -16,6 +16,9 @@
 
 namespace qpmesh_torch {
 
+// Messages that belong to a collective have tags from here on, one for each that may be in flight.
+constexpr int own_tag_min = 0x7fff'0000;
+
 // The requests of one operation, and what they need. Any thread; whoever finds the end settles it.
 class Flight : public std::enable_shared_from_this<Flight> {
  public:
@@ -31,6 +34,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   const Doing& doing() const noexcept { return doing_; }
   Group& group() const noexcept { return *group_; }
   int timeout_ms() const noexcept { return timeout_ms_; }
+  int own_tag() const noexcept { return own_tag_min + static_cast<int>(doing_.number & 0xffff); }
   // For an _async call to store its request in.
   qpmesh_request** request() { return &requests_.emplace_back(nullptr); }
   // Memory that the requests use.
@@ -40,6 +44,10 @@ class Flight : public std::enable_shared_from_this<Flight> {
   // A receive takes a message of just so many bytes.
   void expect(std::size_t bytes) noexcept { bytes_expected_ = static_cast<std::int64_t>(bytes); }
   void set_results(std::vector<at::Tensor> results) { results_ = std::move(results); }
+  // What follows when all requests have ended well, in whichever thread sees that, holding ending_:
+  // it may begin more of them, and say what follows those. What it has of tensors is kept, too.
+  void then(std::function<void(Flight&)> step) { next_ = std::move(step); }
+  bool has_next() const noexcept { return next_ != nullptr; }
 
   // ---- from here on, any thread ----
   // One look.
@@ -55,14 +63,18 @@ class Flight : public std::enable_shared_from_this<Flight> {
   c10::intrusive_ptr<c10::ivalue::Future> future();
   // Nobody is going to wait for it.
   void leave_alone();
+  // The background settles it, from now on or from when whoever has ending_ gives up. Blocks
+  // nobody: the caller may hold Python's lock.
+  void watch();
 
  private:
   struct Copy {
     at::Tensor to;
     at::Tensor from;
   };
-  // Holding ending_; limit_ms 0: none; whether all have ended.
+  // Holding ending_: whether all have ended. limit_ms 0: none; the other one looks once.
   bool wait_for_requests(int limit_ms);
+  bool test_requests();
   void take_error(int code);
   // What the requests used. It is let go without ending_: the last user of a tensor that Python
   // made takes Python's lock, and whoever has that may come here.
@@ -72,9 +84,8 @@ class Flight : public std::enable_shared_from_this<Flight> {
   };
   Kept conclude();
   void complete_future();
-  // The background settles it, from now on or from when whoever has ending_ gives up. Blocks
-  // nobody: the caller may hold Python's lock.
-  void watch();
+  // Holding ending_, when all requests have ended: whether a step followed.
+  bool take_next_step();
   void watch_if_wanted();
   void begin_watch();  // holding ending_
 
@@ -82,6 +93,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   const Doing doing_;
   const int timeout_ms_;
   std::vector<qpmesh_request*> requests_;  // null: has ended
+  std::function<void(Flight&)> next_;
   std::vector<at::Tensor> kept_;
   std::vector<Copy> copies_;
   std::vector<at::Tensor> results_;

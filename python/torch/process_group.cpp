@@ -4,6 +4,8 @@
 #include <numeric>
 #include <optional>
 
+#include "torch/sparse.hpp"
+
 namespace qpmesh_torch {
 
 // One operation from its arguments to its Work.
@@ -54,6 +56,11 @@ class ProcessGroup::Launch {
     return static_cast<int>(rank);
   }
 
+  void require_tag(int tag) const {
+    if (tag < own_tag_min) return;
+    bad_argument(doing(), "tag " + std::to_string(tag) + " is one of the backend's own",
+                 "those of the program are below " + std::to_string(own_tag_min));
+  }
   Elements elements(const at::Tensor& tensor) const { return elements_of(tensor, doing()); }
   void require_one_type(const at::Tensor& one, const at::Tensor& other) const {
     if (one.scalar_type() == other.scalar_type()) return;
@@ -92,6 +99,8 @@ class ProcessGroup::Launch {
     flight_->set_results(std::move(results));
     of_.group_->operation_begins();
     if (is_collective_) ++of_.collectives_;
+    // Its next step is what other ranks wait for, and nobody here may wait.
+    if (flight_->has_next()) flight_->watch();
     return work;
   }
 
@@ -120,7 +129,15 @@ ProcessGroup::Begun ProcessGroup::broadcast(Tensors& tensors,
 
 ProcessGroup::Begun ProcessGroup::allreduce(Tensors& tensors,
                                             const c10d::AllreduceOptions& options) {
-  Launch launch{*this, c10d::OpType::ALLREDUCE, "allreduce", "qpmesh:all_reduce", options.timeout};
+  const bool is_sparse =
+      !tensors.empty() && tensors.front().defined() && tensors.front().is_sparse();
+  Launch launch{*this, c10d::OpType::ALLREDUCE, "allreduce",
+                is_sparse ? "qpmesh:sparse_all_reduce" : "qpmesh:all_reduce", options.timeout};
+  if (is_sparse) {
+    require_sum(options.reduceOp, launch.doing());
+    begin_sparse_sum(launch.flight(), tensors);
+    return launch.work(tensors);
+  }
   const at::Tensor& tensor = launch.only(tensors);
   const Reduction how = reduction_of(options.reduceOp, tensor, launch.doing());
   void* const data = source_and_target(launch.flight(), tensor, &options.reduceOp);
@@ -379,6 +396,7 @@ void ProcessGroup::monitoredBarrier(const c10d::BarrierOptions& options, bool) {
 
 ProcessGroup::Begun ProcessGroup::send(Tensors& tensors, int destination, int tag) {
   Launch launch{*this, c10d::OpType::SEND, "send", "qpmesh:send", c10d::kUnsetTimeout, false};
+  launch.require_tag(tag);
   const at::Tensor& tensor = launch.only(tensors);
   const Elements elements = launch.elements(tensor);
   launch.begun(qpmesh_send_async(launch.communicator(), source(launch.flight(), tensor),
@@ -390,6 +408,7 @@ ProcessGroup::Begun ProcessGroup::send(Tensors& tensors, int destination, int ta
 ProcessGroup::Begun ProcessGroup::receive(c10d::OpType type, const char* operation,
                                           Tensors& tensors, int source, int tag) {
   Launch launch{*this, type, operation, "qpmesh:recv", c10d::kUnsetTimeout, false};
+  launch.require_tag(tag);
   const at::Tensor& tensor = launch.only(tensors);
   const Elements elements = launch.elements(tensor);
   launch.flight().expect(tensor.nbytes());

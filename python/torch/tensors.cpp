@@ -123,6 +123,12 @@ Elements elements_of(const at::Tensor& tensor, const Doing& doing) {
   }
 }
 
+void require_sum(const c10d::ReduceOp& op, const Doing& doing) {
+  if (op == c10d::ReduceOp::SUM) return;
+  bad_argument(doing, std::string{"there is no "} + text_of(op) + " of sparse tensors",
+               "sum them, or give to_dense()");
+}
+
 Reduction reduction_of(const c10d::ReduceOp& op, const at::Tensor& tensor, const Doing& doing) {
   Reduction how{.elements = elements_of(tensor, doing)};
   const c10d::ReduceOp::RedOpType kind = op;

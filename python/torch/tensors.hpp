@@ -34,6 +34,9 @@ struct Reduction {
 // Error: the type has no such reduction.
 Reduction reduction_of(const c10d::ReduceOp& op, const at::Tensor& tensor, const Doing& doing);
 
+// Error: it is another one.
+void require_sum(const c10d::ReduceOp& op, const Doing& doing);
+
 // The memory of tensor where that is elements one behind the other, else a copy; kept by flight.
 // A premultiplied sum reads what is multiplied.
 void* source(Flight& flight, const at::Tensor& tensor, const c10d::ReduceOp* op = nullptr);

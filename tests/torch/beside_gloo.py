@@ -1,0 +1,196 @@
+"""What gloo takes besides plain tensors, one at a time: the same results over this backend."""
+
+import copy
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+import job
+from job import require_error
+
+Op = dist.ReduceOp
+ours, gloo = None, None  # groups of all ranks
+
+
+def sparse(indices, values, *shape):
+    """indices: a list of elements' places; values: one for each, numbers or rows."""
+    places = torch.tensor(indices, dtype=torch.int64).reshape(len(indices), -1 if indices else 1).t()
+    return torch.sparse_coo_tensor(places, values, shape)
+
+
+def same(found, expected, what):
+    assert found.layout == expected.layout and found.dtype == expected.dtype and found.shape == expected.shape, what
+    if found.layout == torch.sparse_coo:
+        assert found.is_coalesced() == expected.is_coalesced(), what
+        assert torch.equal(found._indices(), expected._indices()), (what, found, expected)
+        found, expected = found._values(), expected._values()
+    assert torch.equal(found, expected), (what, found, expected)
+
+
+def random_sparse(elements, rows, columns, dtype=torch.float32):
+    values = torch.randn(elements, columns).to(dtype) if dtype.is_floating_point else torch.randint(9, (elements, columns), dtype=dtype)
+    return torch.sparse_coo_tensor(torch.randint(rows, (1, elements)), values, (rows, columns))
+
+
+def sparse_tensors():
+    rank = job.rank
+    torch.manual_seed(rank)
+    nothing = torch.sparse_coo_tensor(size=(5, 2))
+    for what, tensors in {
+        "different places": [sparse([0, 1 + rank], torch.tensor([1.0, 2.0]), 5)],
+        "one place twice": [sparse([3, 3], torch.tensor([1.0, 2.0 + rank]), 5)],
+        "nothing on some ranks": [sparse([0, 2], torch.tensor([1.0, 2.0]), 5) if rank == 1 else sparse([], torch.zeros(0), 5)],
+        "nothing on any rank": [nothing],
+        "rows that are dense": [random_sparse(7 + rank, 5, 3)],
+        "two sparse dimensions": [sparse([[0, rank], [1, 1]], torch.tensor([1.0, 2.0]), 3, 4)],
+        "a number": [torch.sparse_coo_tensor(torch.zeros(0, 1, dtype=torch.int64), torch.tensor([1.5 + rank]), ())],
+        "no columns": [torch.sparse_coo_tensor(torch.tensor([[1, 2]]), torch.zeros(2, 0), (5, 0))],
+        "float64": [random_sparse(9, 5, 3, torch.float64)],
+        "int64": [random_sparse(9, 5, 3, torch.int64)],
+        "uint8": [random_sparse(9, 5, 3, torch.uint8)],
+        "long messages": [random_sparse(20_000 + 100 * rank, 30_000, 32)],
+        "values that lie at a stride": [torch.sparse_coo_tensor(torch.tensor([[0, 3]]), torch.randn(3, 2).t(), (5, 3))],
+        "several of a rank": [random_sparse(4, 5, 2), random_sparse(rank, 5, 2), random_sparse(3, 5, 2).coalesce()],
+    }.items():
+        of_gloo, of_ours = copy.deepcopy(tensors), copy.deepcopy(tensors)
+        gloo.allreduce(of_gloo).wait()
+        work = ours.allreduce(of_ours)
+        work.wait()
+        for found, expected in zip(of_ours, of_gloo):
+            same(found, expected, what)
+            assert found.is_coalesced(), what
+        same(work.result()[0], of_gloo[0], what)
+        same(work.get_future().wait()[0], of_gloo[0], what)
+    # gloo of torch 1.13 has no complex numbers.
+    tensor = sparse([1, 2 + rank], torch.tensor([1j, 1.0]), 8)
+    ours.allreduce([tensor]).wait()
+    same(tensor.to_dense(), torch.tensor([0, job.size * 1j, *[1.0] * job.size, *[0.0] * (6 - job.size)]), "complex64")
+    tensor = random_sparse(3, 5, 2).requires_grad_()
+    dist.all_reduce(tensor, group=ours)
+    assert tensor.requires_grad and tensor.is_leaf
+
+
+def sparse_tensors_in_flight():
+    """Between other operations, and ended in any order."""
+    rank, size = job.rank, job.size
+    store = job.store("in_flight")
+    one = sparse([0], torch.tensor([1.0]), 2)
+    # The second step is begun where nobody waits in the library: this rank waits for the others' word.
+    tensor = one.clone()
+    work = dist.all_reduce(tensor, group=ours, async_op=True)
+    if rank == 0:
+        store.wait([f"ended {other}" for other in range(1, size)])
+        del work
+    else:
+        work.wait()
+        store.set(f"ended {rank}", "")
+    dist.barrier(group=ours)
+    # The call returns before the others have come: they come when they have heard of that.
+    tensor = one.clone()
+    if rank == 0:
+        work = dist.all_reduce(tensor, group=ours, async_op=True)
+        for other in range(1, size):
+            dist.send(torch.ones(1), other, group=ours)
+        while not work.is_completed():
+            pass
+    else:
+        dist.recv(torch.ones(1), 0, group=ours)
+        work = dist.all_reduce(tensor, group=ours, async_op=True)
+        assert work.get_future().then(lambda future: future.value()[0].to_dense() * 2).wait().tolist() == [2 * size, 0]
+    assert work.wait() and tensor.to_dense().tolist() == [size, 0]
+    tensors = [random_sparse(10 * i, 50, 4) for i in range(6)]
+    expected = [tensor.clone() for tensor in tensors]
+    works, plain = [], torch.ones(1000)
+    for i, tensor in enumerate(tensors):
+        works.append(dist.all_reduce(tensor, group=ours, async_op=True))
+        if i % 2 == 1:
+            works.append(dist.all_reduce(plain, group=ours, async_op=True))
+            works.pop().wait()
+    for work in works if rank % 2 == 0 else reversed(works):
+        work.wait()
+    for found, tensor in zip(tensors, expected):
+        dist.all_reduce(tensor, group=gloo)
+        same(found, tensor, "in flight")
+
+
+def wrong_sparse_tensors():
+    rank = job.rank
+    vector = sparse([1], torch.ones(1), 4)
+    for op, name in ((Op.MAX, "MAX"), (Op.AVG, "AVG"), (Op.PRODUCT, "PRODUCT")):
+        require_error(lambda: dist.all_reduce(vector, op, group=ours), code="bad_argument", cause=f"there is no {name} of sparse tensors")
+    require_error(lambda: ours.allreduce([vector, torch.ones(4)]), code="bad_argument", cause="tensors that are sparse (COO) and others")
+    require_error(lambda: ours.allreduce([vector, sparse([1], torch.ones(1), 5)]), code="bad_argument",
+                  cause="tensors of different shapes or types")
+    require_error(lambda: dist.all_reduce(torch.eye(3).to_sparse_csr(), group=ours), code="bad_argument", cause="the tensor is sparse")
+    require_error(lambda: dist.broadcast(vector, 0, group=ours), code="bad_argument", cause="the tensor is sparse")
+    require_error(lambda: ours.allreduce([torch.sparse_coo_tensor(size=(1,) * 61)]), code="bad_argument", cause="the tensor has 61 dimensions")
+    for dtype, name in ((torch.bool, "Bool"), (torch.float16, "Half"), (torch.bfloat16, "BFloat16"), (torch.complex32, "ComplexHalf")):
+        require_error(lambda: ours.allreduce([vector.to(dtype)]), code="bad_argument", cause=f"there is no SUM of sparse {name}")
+    for tag in (0x7fff0000, 0x7fffffff):
+        require_error(lambda: dist.send(torch.ones(1), (rank + 1) % job.size, group=ours, tag=tag), code="bad_argument",
+                      cause=f"tag {tag} is one of the backend's own", hint="those of the program are below 2147418112")
+    # Ranks that differ are told so, all of them, and the group goes on.
+    last = rank == job.size - 1
+    number = job.size - 1
+    for given, cause in (
+        (sparse([1], torch.ones(1), 5 if last else 4), f"rank 0 gives a tensor of Float [4] with 1 sparse dimensions, rank {number} one of Float [5] with 1"),
+        (vector.double() if last else vector, f"rank 0 gives a tensor of Float [4] with 1 sparse dimensions, rank {number} one of Double [4] with 1"),
+        (torch.eye(3).to_sparse(1 if last else 2), f"rank 0 gives a tensor of Float [3, 3] with 2 sparse dimensions, rank {number} one of Float [3, 3] with 1"),
+    ):
+        require_error(lambda: dist.all_reduce(given, group=ours), code="mismatch", cause=cause + " sparse dimensions",
+                      hint="give all ranks' tensors one shape and type")
+    dist.all_reduce(vector, group=ours)
+    assert vector.to_dense()[1] == job.size
+    # What is sparse on one rank alone is another call.
+    group = dist.new_group()
+    error = job.error_of(dist.all_reduce, vector if rank == 0 else torch.ones(4), group=group)
+    assert error.code == "mismatch", str(error)
+
+
+class Words(torch.nn.Module):
+    """Rows of a table, of which a step uses few, and a layer whose gradient is dense."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.table = torch.nn.Embedding(200, 8, sparse=True)
+        self.layer = torch.nn.Linear(8, 3)
+
+    def forward(self, words):
+        return self.layer(self.table(words).mean(1))
+
+
+def embeddings_in_ddp():
+    """With two ranks all parameters; with more, gloo adds what is dense in an order of its own, which the next step would see."""
+    def train(group):
+        module = DistributedDataParallel(Words(), process_group=group)
+        optimizer = torch.optim.SGD(module.parameters(), 0.5)
+        torch.manual_seed(50 + job.rank)
+        for _ in range(4 if job.size == 2 else 1):
+            optimizer.zero_grad()
+            module(torch.randint(200, (6, 5))).tanh().pow(2).sum().backward()
+            assert module.module.table.weight.grad.is_sparse
+            optimizer.step()
+        return module.module
+
+    of_gloo, of_ours = train(gloo), train(ours)
+    assert not torch.equal(of_ours.table.weight, Words().table.weight)
+    assert torch.equal(of_ours.table.weight, of_gloo.table.weight)
+    assert job.size > 2 or all(map(torch.equal, of_ours.parameters(), of_gloo.parameters()))
+
+
+def main():
+    global ours, gloo
+    job.begin()
+    ours = dist.group.WORLD
+    gloo = dist.new_group(backend="gloo")
+    for situation in (sparse_tensors, sparse_tensors_in_flight, wrong_sparse_tensors, embeddings_in_ddp):
+        situation()
+        dist.barrier()
+        if job.rank == 0:
+            print(situation.__name__)
+    dist.destroy_process_group()
+
+
+main()
