@@ -26,13 +26,25 @@ class ProcessGroup::Launch {
   const Doing& doing() const noexcept { return flight_->doing(); }
   qpmesh_communicator* communicator() const noexcept { return communicator_; }
 
-  // Each rank has one tensor: it is one process, and not one thread for each of several devices.
   const at::Tensor& only(const Tensors& tensors) const {
     if (tensors.size() != 1) {
       bad_argument(doing(), "the list has " + std::to_string(tensors.size()) + " tensors",
-                   "give one tensor; several at a time are for the _coalesced calls");
+                   "give one tensor; allreduce, broadcast and allgather take several");
     }
     return tensors.front();
+  }
+  // Several of a rank, which are dealt with as if each were of a rank of its own.
+  void require_alike(const Tensors& tensors) const {
+    if (tensors.empty()) bad_argument(doing(), "the list of tensors is empty", "give one");
+    if (tensors.size() == 1) return;
+    for (const at::Tensor& tensor : tensors) {
+      elements(tensor);
+      if (tensor.sizes() == tensors.front().sizes() &&
+          tensor.scalar_type() == tensors.front().scalar_type())
+        continue;
+      bad_argument(doing(), "the tensors of the list differ in shape or type",
+                   "give all alike; others are for the _coalesced calls");
+    }
   }
   const Tensors& only(const Lists& lists) const {
     if (lists.size() != 1) {
@@ -50,9 +62,12 @@ class ProcessGroup::Launch {
     }
     return nullptr;
   }
-  int root(std::int64_t rank, std::int64_t tensor = 0) const {
-    if (tensor != 0)
-      bad_argument(doing(), "tensor " + std::to_string(tensor) + " of a rank", "each has one");
+  int root(std::int64_t rank, std::int64_t tensor = 0, std::size_t count = 1) const {
+    if (tensor < 0 || static_cast<std::size_t>(tensor) >= count) {
+      bad_argument(doing(),
+                   "root tensor " + std::to_string(tensor) + " of " + std::to_string(count),
+                   "they count from 0");
+    }
     return static_cast<int>(rank);
   }
 
@@ -92,6 +107,31 @@ class ProcessGroup::Launch {
     return &call_;
   }
   qpmesh_request** request() { return flight_->request(); }
+  // One of several that are gathered.
+  struct Part {
+    const at::Tensor& input;
+    void* data;
+    Elements elements;
+    TensorBlocks blocks;
+  };
+  // rows[i]: where the tensors go that ranks give as inputs[i].
+  std::vector<Part> parts(const Tensors& inputs, const Lists& rows) {
+    std::vector<Part> parts;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const Elements elements = this->elements(inputs[i]);
+      TensorBlocks blocks = TensorBlocks::of_targets(flight(), rows[i], elements);
+      require_one_type(inputs[i], rows[i].front());
+      parts.push_back({inputs[i], source(flight(), inputs[i]), elements, std::move(blocks)});
+    }
+    return parts;
+  }
+  // All arguments were looked at: either all are begun, or none.
+  void allgather(std::vector<Part> parts) {
+    for (Part& part : parts) {
+      begun(qpmesh_allgatherv_async(communicator(), part.data, part.elements.count(part.input),
+                                    part.blocks.get(), part.elements.type, call(), request()));
+    }
+  }
   void begun(int code) { require_ok(code, doing()); }
 
   Begun work(Tensors results) {
@@ -117,14 +157,16 @@ class ProcessGroup::Launch {
 ProcessGroup::Begun ProcessGroup::broadcast(Tensors& tensors,
                                             const c10d::BroadcastOptions& options) {
   Launch launch{*this, c10d::OpType::BROADCAST, "broadcast", "qpmesh:broadcast", options.timeout};
-  const at::Tensor& tensor = launch.only(tensors);
-  const int root = launch.root(options.rootRank, options.rootTensor);
+  launch.require_alike(tensors);
+  const int root = launch.root(options.rootRank, options.rootTensor, tensors.size());
+  const at::Tensor& tensor = tensors[static_cast<std::size_t>(options.rootTensor)];
   const Elements elements = launch.elements(tensor);
   void* const data =
       root == getRank() ? source(launch.flight(), tensor) : target(launch.flight(), tensor);
+  for (const at::Tensor& each : tensors) copy_at_end(launch.flight(), each, tensor);
   launch.begun(qpmesh_broadcast_async(launch.communicator(), data, elements.count(tensor),
                                       elements.type, root, launch.call(), launch.request()));
-  return launch.work({tensor});
+  return launch.work(tensors);
 }
 
 ProcessGroup::Begun ProcessGroup::allreduce(Tensors& tensors,
@@ -138,13 +180,25 @@ ProcessGroup::Begun ProcessGroup::allreduce(Tensors& tensors,
     begin_sparse_sum(launch.flight(), tensors);
     return launch.work(tensors);
   }
-  const at::Tensor& tensor = launch.only(tensors);
+  launch.require_alike(tensors);
+  const at::Tensor& tensor = tensors.front();
   const Reduction how = reduction_of(options.reduceOp, tensor, launch.doing());
+  if (how.reduction == QPMESH_AVERAGE && tensors.size() > 1)
+    bad_argument(launch.doing(), "there is no AVG of several tensors of a rank", "sum them");
   void* const data = source_and_target(launch.flight(), tensor, &options.reduceOp);
-  launch.begun(qpmesh_allreduce_async(launch.communicator(), data, data, how.elements.count(tensor),
-                                      how.elements.type, how.reduction, launch.call(how.function),
-                                      launch.request()));
-  return launch.work({tensor});
+  const std::size_t count = how.elements.count(tensor);
+  std::vector<const void*> others;
+  for (std::size_t i = 1; i < tensors.size(); ++i) {
+    others.push_back(source(launch.flight(), tensors[i], &options.reduceOp));
+    copy_at_end(launch.flight(), tensors[i], tensor);
+  }
+  for (const void* const other : others) {
+    launch.begun(qpmesh_reduce_local(other, data, count, how.elements.type, how.reduction,
+                                     launch.call(how.function)));
+  }
+  launch.begun(qpmesh_allreduce_async(launch.communicator(), data, data, count, how.elements.type,
+                                      how.reduction, launch.call(how.function), launch.request()));
+  return launch.work(tensors);
 }
 
 ProcessGroup::Begun ProcessGroup::allreduce_coalesced(
@@ -183,15 +237,36 @@ ProcessGroup::Begun ProcessGroup::reduce(Tensors& tensors, const c10d::ReduceOpt
 ProcessGroup::Begun ProcessGroup::allgather(Lists& outputs, Tensors& inputs,
                                             const c10d::AllgatherOptions& options) {
   Launch launch{*this, c10d::OpType::ALLGATHER, "allgather", "qpmesh:all_gather", options.timeout};
-  const at::Tensor& input = launch.only(inputs);
-  const Tensors& output = launch.only(outputs);
-  const Elements elements = launch.elements(input);
-  TensorBlocks blocks = TensorBlocks::of_targets(launch.flight(), output, elements);
-  launch.require_one_type(input, output.front());
-  launch.begun(qpmesh_allgatherv_async(launch.communicator(), source(launch.flight(), input),
-                                       elements.count(input), blocks.get(), elements.type,
-                                       launch.call(), launch.request()));
-  return launch.work(output);
+  launch.require_alike(inputs);
+  const std::size_t count = inputs.size();
+  if (outputs.size() != count) {
+    bad_argument(launch.doing(),
+                 "there are " + std::to_string(outputs.size()) + " output lists and " +
+                     std::to_string(count) + " inputs",
+                 "give a list for each input");
+  }
+  // Each list gets all tensors of rank 0, then those of rank 1, and so on.
+  const Tensors& output = outputs.front();
+  Lists rows(count);
+  for (std::size_t i = 0; i < output.size(); ++i) rows[i % count].push_back(output[i]);
+  std::vector<Launch::Part> parts = launch.parts(inputs, rows);
+  Tensors results = output;
+  for (std::size_t list = 1; list < count; ++list) {
+    if (outputs[list].size() != output.size())
+      bad_argument(launch.doing(), "the output lists differ in length", "give all alike");
+    for (std::size_t i = 0; i < output.size(); ++i) {
+      const at::Tensor& tensor = outputs[list][i];
+      launch.elements(tensor);
+      launch.require_one_type(tensor, output[i]);
+      if (tensor.sizes() != output[i].sizes())
+        bad_argument(launch.doing(), "tensors of the output lists differ in shape",
+                     "give all alike");
+      copy_at_end(launch.flight(), tensor, output[i]);
+      results.push_back(tensor);
+    }
+  }
+  launch.allgather(std::move(parts));
+  return launch.work(std::move(results));
 }
 
 ProcessGroup::Begun ProcessGroup::_allgather_base(at::Tensor& output, at::Tensor& input,
@@ -224,29 +299,13 @@ ProcessGroup::Begun ProcessGroup::allgather_coalesced(Lists& outputs, Tensors& i
                    "each rank's list has one for each input");
     }
   }
-  struct Part {
-    const at::Tensor& input;
-    void* data;
-    Elements elements;
-    TensorBlocks blocks;
-  };
-  std::vector<Part> parts;
+  Lists rows(inputs.size());
   Tensors results;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    Tensors output;
-    for (const Tensors& list : outputs) output.push_back(list[i]);
-    const Elements elements = launch.elements(inputs[i]);
-    TensorBlocks blocks = TensorBlocks::of_targets(launch.flight(), output, elements);
-    launch.require_one_type(inputs[i], output.front());
-    parts.push_back({inputs[i], source(launch.flight(), inputs[i]), elements, std::move(blocks)});
-    results.insert(results.end(), output.begin(), output.end());
+    for (const Tensors& list : outputs) rows[i].push_back(list[i]);
+    results.insert(results.end(), rows[i].begin(), rows[i].end());
   }
-  // All arguments were looked at: either all are begun, or none.
-  for (Part& part : parts) {
-    launch.begun(qpmesh_allgatherv_async(launch.communicator(), part.data,
-                                         part.elements.count(part.input), part.blocks.get(),
-                                         part.elements.type, launch.call(), launch.request()));
-  }
+  launch.allgather(launch.parts(inputs, rows));
   return launch.work(std::move(results));
 }
 

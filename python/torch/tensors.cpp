@@ -193,6 +193,12 @@ void* source_and_target(Flight& flight, const at::Tensor& tensor, const c10d::Re
   return memory_of(flight, memory);
 }
 
+void copy_at_end(Flight& flight, const at::Tensor& to, const at::Tensor& from) {
+  if (to.is_same(from)) return;
+  require_writable(flight, to);
+  flight.copy_back(to, from);
+}
+
 TensorBlocks::TensorBlocks(Flight& flight, const std::vector<at::Tensor>& tensors,
                            Elements elements) {
   const int size = flight.group().size();

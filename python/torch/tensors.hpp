@@ -44,6 +44,8 @@ void* source(Flight& flight, const at::Tensor& tensor, const c10d::ReduceOp* op 
 void* target(Flight& flight, const at::Tensor& tensor);
 void* source_and_target(Flight& flight, const at::Tensor& tensor,
                         const c10d::ReduceOp* op = nullptr);
+// What from, of which a target was made before, holds at the end.
+void copy_at_end(Flight& flight, const at::Tensor& to, const at::Tensor& from);
 
 // A list of tensors of one type as blocks, wherever they lie.
 class TensorBlocks {

@@ -148,6 +148,104 @@ def wrong_sparse_tensors():
     assert error.code == "mismatch", str(error)
 
 
+def root_of(rank, tensor=0):
+    options = dist.BroadcastOptions()
+    options.rootRank, options.rootTensor = rank, tensor
+    return options
+
+
+def several_tensors():
+    """Each as if it were of a rank of its own."""
+    rank, size = job.rank, job.size
+    torch.manual_seed(rank)
+
+    def both(what, given, call):
+        """call changes the tensors of given, which lie in lists, or lists of lists."""
+        of_gloo, of_ours = copy.deepcopy(given), copy.deepcopy(given)
+        call(gloo, of_gloo).wait()
+        work = call(ours, of_ours)
+        work.wait()
+        for found, expected in zip(flat(of_ours), flat(of_gloo)):
+            same(found, expected, what)
+        return work
+
+    def flat(tensors):
+        return [each for item in tensors for each in (item if isinstance(item, list) else [item])]
+
+    def reduced(op):
+        options = dist.AllreduceOptions()
+        options.reduceOp = op
+        return lambda group, tensors: group.allreduce(tensors, options)
+
+    for dtype in (torch.float32, torch.float64, torch.int64, torch.uint8, torch.float16):
+        for op, name in ((Op.SUM, "SUM"), (Op.PRODUCT, "PRODUCT"), (Op.MIN, "MIN"), (Op.MAX, "MAX")):
+            for lengths in ((5,), (0,), (30, 1000), ()):
+                # Small whole numbers: the order of three ranks' sums is gloo's own.
+                tensors = [torch.randint(1, 4, lengths).to(dtype) for _ in range(3)]
+                both((name, dtype, lengths), tensors, reduced(op))
+    at_a_stride = [torch.randint(9, (4, 3)).float().t() for _ in range(2)]
+    both("at a stride", at_a_stride, reduced(Op.SUM))
+    twice = torch.randint(9, (4,)).float()
+    both("one tensor twice", [twice, twice], reduced(Op.SUM))
+    work = both("results", [torch.ones(2), torch.ones(2)], reduced(Op.SUM))
+    assert [each.tolist() for each in work.result()] == [[2.0 * size] * 2] * 2
+    for op, values in ((Op.BAND, (7, 5)), (Op.BXOR, (6, 5)), (Op.BOR, (4, rank))):
+        both(op, [torch.full((3,), value + 8 * rank) for value in values], reduced(op))
+    # gloo of torch 1.13 has none of these.
+    tensors = [torch.full((2,), value) for value in (1j, 2 + 0j)]
+    reduced(Op.PRODUCT)(ours, tensors).wait()
+    assert all(each.tolist() == [2j ** size] * 2 for each in tensors)
+    tensors = [torch.ones(2), torch.ones(2)]
+    reduced(dist._make_nccl_premul_sum(3.0))(ours, tensors).wait()
+    assert all(each.tolist() == [6.0 * size] * 2 for each in tensors)
+
+    for root in range(size):
+        for tensor in range(2):
+            given = [torch.randn(3, 4), torch.randn(4, 3).t()]
+            work = both(("broadcast", root, tensor), given, lambda group, tensors: group.broadcast(tensors, root_of(root, tensor)))
+            assert len(work.result()) == 2 and torch.equal(*work.result())
+
+    for count in (1, 2, 3):
+        given = [[torch.zeros(4, 3) for _ in range(count * size)] for _ in range(count)]
+        inputs = [torch.randn(4, 3) for _ in range(count)]
+        work = both(("allgather", count), given, lambda group, tensors: group.allgather(tensors, inputs))
+        assert len(work.result()) == count * count * size
+    rows = [[torch.zeros(3, 4).t() for _ in range(2 * size)] for _ in range(2)]
+    ours.allgather(rows, [torch.full((4, 3), float(2 * rank + i)) for i in range(2)]).wait()
+    assert all(each.eq(i).all() for row in rows for i, each in enumerate(row))
+
+
+def wrong_lists():
+    """What gloo refuses, too; nothing was sent, and the group goes on."""
+    two, alike = [torch.ones(2), torch.ones(2)], "the tensors of the list differ in shape or type"
+    options = dist.AllreduceOptions()
+    for tensors in ([torch.ones(2), torch.ones(3)], [torch.ones(2, 2), torch.ones(4)], [torch.ones(2), torch.ones(2).double()]):
+        require_error(lambda: ours.allreduce(tensors, options), code="bad_argument", cause=alike)
+        require_error(lambda: ours.broadcast(tensors, root_of(0)), code="bad_argument", cause=alike)
+        require_error(lambda: ours.allgather([[torch.ones(2)] * 2 * job.size] * 2, tensors), code="bad_argument", cause=alike)
+    for call in (lambda: ours.allreduce([], options), lambda: ours.broadcast([], root_of(0)), lambda: ours.allgather([], [])):
+        require_error(call, code="bad_argument", cause="the list of tensors is empty")
+    require_error(lambda: ours.allreduce([torch.ones(2), torch.eye(2).to_sparse()], options), code="bad_argument", cause="the tensor is sparse")
+    require_error(lambda: ours.broadcast(two, root_of(0, 2)), code="bad_argument", cause="root tensor 2 of 2")
+    require_error(lambda: ours.broadcast(two, root_of(0, -1)), code="bad_argument", cause="root tensor -1 of 2")
+    require_error(lambda: ours.allreduce([torch.ones(2), torch.ones(1).expand(2)], options), code="bad_argument",
+                  cause="several elements of the tensor lie in one place")
+    average = dist.AllreduceOptions()
+    average.reduceOp = Op.AVG
+    require_error(lambda: ours.allreduce(two, average), code="bad_argument", cause="there is no AVG of several tensors of a rank")
+    rows = [torch.ones(2) for _ in range(2 * job.size)]
+    require_error(lambda: ours.allgather([rows], two), code="bad_argument", cause="there are 1 output lists and 2 inputs")
+    require_error(lambda: ours.allgather([rows, rows[1:]], two), code="bad_argument", cause="the output lists differ in length")
+    require_error(lambda: ours.allgather([rows, [torch.ones(1, 2), *rows[1:]]], two), code="bad_argument",
+                  cause="tensors of the output lists differ in shape")
+    for call in (lambda: ours.reduce(two, dist.ReduceOptions()), lambda: ours.gather([], two, dist.GatherOptions()),
+                 lambda: ours.scatter(two, [], dist.ScatterOptions()), lambda: ours.send(two, 0, 0), lambda: ours.recv(two, 0, 0)):
+        require_error(call, code="bad_argument", cause="the list has 2 tensors", hint="give one tensor; allreduce, broadcast and allgather take several")
+    assert two[0].eq(1).all() and two[1].eq(1).all()
+    ours.allreduce(two, options).wait()
+    assert two[0].eq(2 * job.size).all()
+
+
 class Words(torch.nn.Module):
     """Rows of a table, of which a step uses few, and a layer whose gradient is dense."""
 
@@ -185,7 +283,7 @@ def main():
     job.begin()
     ours = dist.group.WORLD
     gloo = dist.new_group(backend="gloo")
-    for situation in (sparse_tensors, sparse_tensors_in_flight, wrong_sparse_tensors, embeddings_in_ddp):
+    for situation in (sparse_tensors, sparse_tensors_in_flight, wrong_sparse_tensors, embeddings_in_ddp, several_tensors, wrong_lists):
         situation()
         dist.barrier()
         if job.rank == 0:
