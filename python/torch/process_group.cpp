@@ -1,5 +1,9 @@
 #include "torch/process_group.hpp"
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -8,11 +12,13 @@
 
 namespace qpmesh_torch {
 
+using std::chrono::milliseconds;
+
 // One operation from its arguments to its Work.
 class ProcessGroup::Launch {
  public:
   Launch(ProcessGroup& of, c10d::OpType type, const char* operation, const char* title,
-         std::chrono::milliseconds timeout, bool is_collective = true)
+         milliseconds timeout, bool is_collective = true)
       : of_{of},
         type_{type},
         title_{title},
@@ -71,11 +77,6 @@ class ProcessGroup::Launch {
     return static_cast<int>(rank);
   }
 
-  void require_tag(int tag) const {
-    if (tag < own_tag_min) return;
-    bad_argument(doing(), "tag " + std::to_string(tag) + " is one of the backend's own",
-                 "those of the program are below " + std::to_string(own_tag_min));
-  }
   Elements elements(const at::Tensor& tensor) const { return elements_of(tensor, doing()); }
   void require_one_type(const at::Tensor& one, const at::Tensor& other) const {
     if (one.scalar_type() == other.scalar_type()) return;
@@ -449,13 +450,69 @@ ProcessGroup::Begun ProcessGroup::barrier(const c10d::BarrierOptions& options) {
   return launch.work({});
 }
 
-void ProcessGroup::monitoredBarrier(const c10d::BarrierOptions& options, bool) {
-  barrier(options)->wait();
+void ProcessGroup::require_tag(const char* operation, int tag) const {
+  if (tag < own_tag_min) return;
+  bad_argument({operation, 0, &group_->name()},
+               "tag " + std::to_string(tag) + " is one of the backend's own",
+               "those of the program are below " + std::to_string(own_tag_min));
+}
+
+void ProcessGroup::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
+  if (!wait_all_ranks) {
+    barrier(options)->wait();
+    return;
+  }
+  const char* const name = "monitored_barrier";
+  Launch launch{*this, c10d::OpType::BARRIER, name, "qpmesh:barrier", options.timeout};
+  ++collectives_;
+  const int tag = launch.flight().own_tag();
+  const milliseconds limit{launch.flight().timeout_ms()};
+  Tensors all{at::zeros({getSize()}, at::kByte)};
+  auto* const has_come = all.front().data_ptr<std::uint8_t>();
+  has_come[getRank()] = 1;
+  if (getRank() == 0) {
+    std::vector<Begun> words;
+    for (int rank = 1; rank < getSize(); ++rank) {
+      Tensors word{at::empty({1}, at::kByte)};
+      words.push_back(receive(c10d::OpType::RECV, name, word, rank, tag, limit));
+    }
+    const auto deadline = std::chrono::steady_clock::now() + limit;
+    for (int rank = 1; rank < getSize(); ++rank) {
+      const auto left =
+          std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
+      try {
+        has_come[rank] =
+            words[static_cast<std::size_t>(rank) - 1]->wait(std::max(left, milliseconds{1}));
+      } catch (const Error& error) {
+        if (error.code() != QPMESH_TIMEOUT) throw;
+      }
+    }
+    // Who has come is told who has not.
+    for (int rank = 1; rank < getSize(); ++rank)
+      if (has_come[rank] != 0) send(name, all, rank, tag, limit)->wait();
+  } else {
+    Tensors word{at::ones({1}, at::kByte)};
+    send(name, word, 0, tag, limit)->wait();
+    // Rank 0 may have come later, and waits as long from then on.
+    receive(c10d::OpType::RECV, name, all, 0, tag, 2 * limit)->wait();
+  }
+  std::string missing;
+  for (int rank = 0; rank < getSize(); ++rank)
+    if (has_come[rank] == 0) missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+  if (missing.empty()) return;
+  throw_error(launch.doing(), QPMESH_TIMEOUT,
+              "of the " + std::to_string(getSize()) + " ranks these have not come: " + missing,
+              "they may have ended, or wait in another call");
 }
 
 ProcessGroup::Begun ProcessGroup::send(Tensors& tensors, int destination, int tag) {
-  Launch launch{*this, c10d::OpType::SEND, "send", "qpmesh:send", c10d::kUnsetTimeout, false};
-  launch.require_tag(tag);
+  require_tag("send", tag);
+  return send("send", tensors, destination, tag, c10d::kUnsetTimeout);
+}
+
+ProcessGroup::Begun ProcessGroup::send(const char* operation, Tensors& tensors, int destination,
+                                       int tag, milliseconds timeout) {
+  Launch launch{*this, c10d::OpType::SEND, operation, "qpmesh:send", timeout, false};
   const at::Tensor& tensor = launch.only(tensors);
   const Elements elements = launch.elements(tensor);
   launch.begun(qpmesh_send_async(launch.communicator(), source(launch.flight(), tensor),
@@ -465,9 +522,9 @@ ProcessGroup::Begun ProcessGroup::send(Tensors& tensors, int destination, int ta
 }
 
 ProcessGroup::Begun ProcessGroup::receive(c10d::OpType type, const char* operation,
-                                          Tensors& tensors, int source, int tag) {
-  Launch launch{*this, type, operation, "qpmesh:recv", c10d::kUnsetTimeout, false};
-  launch.require_tag(tag);
+                                          Tensors& tensors, int source, int tag,
+                                          milliseconds timeout) {
+  Launch launch{*this, type, operation, "qpmesh:recv", timeout, false};
   const at::Tensor& tensor = launch.only(tensors);
   const Elements elements = launch.elements(tensor);
   launch.flight().expect(tensor.nbytes());
@@ -478,11 +535,14 @@ ProcessGroup::Begun ProcessGroup::receive(c10d::OpType type, const char* operati
 }
 
 ProcessGroup::Begun ProcessGroup::recv(Tensors& tensors, int source, int tag) {
-  return receive(c10d::OpType::RECV, "recv", tensors, source, tag);
+  require_tag("recv", tag);
+  return receive(c10d::OpType::RECV, "recv", tensors, source, tag, c10d::kUnsetTimeout);
 }
 
 ProcessGroup::Begun ProcessGroup::recvAnysource(Tensors& tensors, int tag) {
-  return receive(c10d::OpType::RECVANYSOURCE, "recv_anysource", tensors, QPMESH_ANY_SOURCE, tag);
+  require_tag("recv_anysource", tag);
+  return receive(c10d::OpType::RECVANYSOURCE, "recv_anysource", tensors, QPMESH_ANY_SOURCE, tag,
+                 c10d::kUnsetTimeout);
 }
 
 }  // namespace qpmesh_torch

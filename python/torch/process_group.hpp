@@ -67,7 +67,7 @@ class ProcessGroup final : public Interface {
                       const c10d::AllToAllOptions& options) override;
   Begun alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) override;
   Begun barrier(const c10d::BarrierOptions& options) override;
-  // A barrier that has ended; the error names who is missing.
+  // A barrier that has ended; the error names who is missing: one of them, or all.
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 
   Begun send(Tensors& tensors, int destination, int tag) override;
@@ -80,7 +80,12 @@ class ProcessGroup final : public Interface {
 
  private:
   class Launch;
-  Begun receive(c10d::OpType type, const char* operation, Tensors& tensors, int source, int tag);
+  // Error: it is of own_tag_min and above.
+  void require_tag(const char* operation, int tag) const;
+  Begun send(const char* operation, Tensors& tensors, int destination, int tag,
+             std::chrono::milliseconds timeout);
+  Begun receive(c10d::OpType type, const char* operation, Tensors& tensors, int source, int tag,
+                std::chrono::milliseconds timeout);
 
   const std::shared_ptr<Group> group_;
   std::atomic<std::uint64_t> collectives_ = 0;

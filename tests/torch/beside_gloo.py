@@ -1,6 +1,7 @@
 """What gloo takes besides plain tensors, one at a time: the same results over this backend."""
 
 import copy
+import datetime
 
 import torch
 import torch.distributed as dist
@@ -246,6 +247,26 @@ def wrong_lists():
     assert two[0].eq(2 * job.size).all()
 
 
+def missing_ranks():
+    """All are named, to all who came, where that was asked for; else one of them is."""
+    rank, size = job.rank, job.size
+    limit = datetime.timedelta(seconds=0.3)
+    ours.monitored_barrier(wait_all_ranks=True)
+    for present in range(1, size):
+        group = dist.new_group()
+        if rank < present:
+            error = job.error_of(group.monitored_barrier, limit, True)
+            missing = ", ".join(map(str, range(present, size)))
+            assert (error.code, error.cause) == ("timeout", f"of the {size} ranks these have not come: {missing}"), str(error)
+            assert str(error).startswith("monitored_barrier (number 1 of group '"), str(error)
+        dist.barrier(group=gloo)
+    group = dist.new_group()
+    if rank == 0:
+        error = job.error_of(group.monitored_barrier, limit)
+        assert error.code == "timeout" and 0 < error.peer < size, str(error)
+    dist.barrier(group=gloo)
+
+
 class Words(torch.nn.Module):
     """Rows of a table, of which a step uses few, and a layer whose gradient is dense."""
 
@@ -283,7 +304,7 @@ def main():
     job.begin()
     ours = dist.group.WORLD
     gloo = dist.new_group(backend="gloo")
-    for situation in (sparse_tensors, sparse_tensors_in_flight, wrong_sparse_tensors, embeddings_in_ddp, several_tensors, wrong_lists):
+    for situation in (sparse_tensors, sparse_tensors_in_flight, wrong_sparse_tensors, embeddings_in_ddp, several_tensors, wrong_lists, missing_ranks):
         situation()
         dist.barrier()
         if job.rank == 0:
