@@ -5,6 +5,7 @@
 
 Each figure is the median of the turns' medians in us, of rank 0, with the least and the largest; ratio is mpi4py's over ours, of
 each pair of jobs, so above 1 we are faster. Both write into an array that is there: world.allreduce(a, out=b), comm.Allreduce(a, b).
+With --ranks 1 nothing is waited for, and a call of 8 bytes takes what a call costs.
 """
 
 import argparse
@@ -19,7 +20,7 @@ LENGTHS = (8, 32 << 10, 1 << 20)  # bytes
 BATCHES = 31
 
 
-def measure(allreduce, barrier):
+def measure(allreduce, barrier, ranks):
     """Median us of a call, for each length: of batches that take about as long."""
     import numpy
     for length in LENGTHS:
@@ -33,7 +34,7 @@ def measure(allreduce, barrier):
             for _ in range(calls):
                 allreduce(mine, out)
             batches.append(1e6 * (time.perf_counter() - begin) / calls)
-        assert (out == out[0]).all() and out[0] > 1
+        assert (out == ranks).all()
         yield statistics.median(batches[2:])  # the first ones find out which algorithm is best
 
 
@@ -42,12 +43,12 @@ def run_as(library):
         import qpmesh
         world = qpmesh.init()
         rank = world.rank
-        times = list(measure(lambda mine, out: world.allreduce(mine, out=out), world.barrier))
+        times = list(measure(lambda mine, out: world.allreduce(mine, out=out), world.barrier, world.size))
     else:
         from mpi4py import MPI
         world = MPI.COMM_WORLD
         rank = world.rank
-        times = list(measure(world.Allreduce, world.Barrier))
+        times = list(measure(world.Allreduce, world.Barrier, world.size))
     if rank == 0:
         print("us", *times)
 
