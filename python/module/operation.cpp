@@ -140,6 +140,24 @@ py::object Operation::result() const {
   return py::none();
 }
 
+namespace {
+
+// What a function of the program has raised stays with its request, which tells it whenever it is
+// asked; but pybind11 gives one exception to Python once, and ends the process at the second time.
+template <class Call>
+auto raising_anew(Call&& call) {
+  try {
+    return call();
+  } catch (const py::error_already_set& raised) {
+    PyErr_Restore(py::object{raised.type()}.release().ptr(),
+                  py::object{raised.value()}.release().ptr(),
+                  py::object{raised.trace()}.release().ptr());
+    throw py::error_already_set{};
+  }
+}
+
+}  // namespace
+
 TimeLimit time_limit(py::handle timeout_s) {
   if (timeout_s.is_none()) return {};
   const double seconds = timeout_s.cast<double>();
@@ -162,20 +180,23 @@ py::object PendingCall::result() {
 }
 
 bool PendingCall::test() {
-  const Unlocked unlocked;
-  return request_.test();
+  return raising_anew([&] {
+    const Unlocked unlocked;
+    return request_.test();
+  });
 }
 
 py::object PendingCall::wait(const py::object& timeout_s) {
   const TimeLimit limit = time_limit(timeout_s);
-  bool is_over = true;
   Status status;
-  {
+  const bool is_over = raising_anew([&] {
     const Unlocked unlocked;
-    if (!limit.is_of_options() && limit.ms_or(0) != 0)
-      is_over = request_.wait_for(std::chrono::milliseconds{limit.ms_or(0)});
-    if (is_over) status = request_.wait();
-  }
+    if (!limit.is_of_options() && limit.ms_or(0) != 0 &&
+        !request_.wait_for(std::chrono::milliseconds{limit.ms_or(0)}))
+      return false;
+    status = request_.wait();
+    return true;
+  });
   if (!is_over) {
     PyErr_SetString(PyExc_TimeoutError, "the operation has not ended yet");
     throw py::error_already_set();

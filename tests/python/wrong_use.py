@@ -1,5 +1,6 @@
 """What is wrong is an exception that says so, and disturbs nobody."""
 
+import asyncio
 import os
 
 import numpy
@@ -38,8 +39,10 @@ raises(TypeError, "elements of one type", lambda: world.alltoall([vector] * size
 raises(ValueError, "a row for each rank", lambda: world.reduce_scatter(numpy.ones((size + 1, 2))))
 error = raises(qpmesh.Error, "root", lambda: world.broadcast(vector, size))
 assert error.code == "bad_argument" and error.operation == "broadcast" and error.hint and error.system_error == 0
+assert error.peer == size  # who is not there
 error = raises(qpmesh.Error, "timeout", lambda: world.allreduce(vector, timeout=-1))
-raises(qpmesh.Error, "", lambda: world.allreduce(vector, "bit_and"))
+error = raises(qpmesh.Error, "", lambda: world.allreduce(vector, "bit_and"))
+assert error.peer is None  # nobody else is to blame
 raises(qpmesh.Error, "", lambda: world.allreduce(vector, out=numpy.ones(5)))
 raises(qpmesh.Error, "", lambda: world.allreduce(vector, algorithm="nonsense"))
 
@@ -56,6 +59,12 @@ if child == 0:
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 
+# Who is to blame.
+after, before = (rank + 1) % size, (rank - 1) % size
+world.send(numpy.ones(3), after, 6)
+error = raises(qpmesh.Error, "truncated", lambda: world.receive(numpy.ones(2), before, 6))
+assert error.code == "truncated" and error.peer == before, (error, error.peer)
+world.receive(numpy.ones(3), before, 6)
 assert (world.allreduce(numpy.ones(4)) == size).all()  # nobody was disturbed
 
 
@@ -67,15 +76,40 @@ def fails(left, right):
     raise Broken("by the program")
 
 
-if size > 1:
-    group = world.duplicate()
+async def awaited(request):
+    await request
+
+
+def looked_at(request):
+    while not request.test():
+        pass
+
+
+def asked_twice(request):
     try:
-        group.allreduce(numpy.ones(100), fails)
-        raise AssertionError("the function was not called")
+        looked_at(request)
     except Broken:
         pass
-    except qpmesh.Error as error:  # of a rank whose own function was not called
-        assert error.code == "aborted", error
+    request.wait()
+
+
+if size > 1:
+    for call in (lambda group: group.allreduce(numpy.ones(100), fails),
+                 lambda group: group.allreduce_async(numpy.ones(100), fails).wait(),
+                 lambda group: looked_at(group.allreduce_async(numpy.ones(100), fails)),
+                 lambda group: asked_twice(group.allreduce_async(numpy.ones(100), fails)),
+                 lambda group: asyncio.run(awaited(group.allreduce_async(numpy.ones(100), fails)))):
+        group = world.duplicate()
+        was_raised = False
+        try:
+            call(group)
+            raise AssertionError("the function was not called")
+        except Broken as error:
+            was_raised = str(error) == "by the program"
+        except qpmesh.Error as error:  # of a rank whose own function was not called
+            assert error.code == "aborted", error
+        raises((qpmesh.Error, Broken), "", lambda: group.barrier())
+        assert world.allreduce(was_raised, "logical_or")
 world.barrier()
 world.finish()
 raises(qpmesh.Error, "", lambda: world.barrier())
@@ -90,4 +124,4 @@ try:
 except Broken:
     pass
 except qpmesh.Error as error:
-    assert error.code == "aborted" and "rank 0 gives up" in error.cause, error
+    assert error.code == "aborted" and "rank 0 gives up" in error.cause and error.peer == 0, (error, error.peer)
