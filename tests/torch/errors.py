@@ -139,15 +139,35 @@ def someone_gives_up():
     """In a context of its own: all groups that were made from one world end together."""
     world = _library.meet(job.store("aborted"), job.rank, 2, "aborted", seconds(10), [])
     world.barrier(dist.BarrierOptions()).wait()
+    group = _library.subgroup(world, [0, 1], "of the aborted", seconds(10))
     if job.rank == 0:
-        _library.abort(world, "no more")
-    error = job.error_of(lambda: world.allreduce([torch.ones(3)], dist.AllreduceOptions()).wait())
-    assert error.code == "aborted" and error.cause == "no more", str(error)
+        qpmesh_torch.abort("no more", world)
+    for each in (world, group):
+        error = job.error_of(lambda: each.allreduce([torch.ones(3)], dist.AllreduceOptions()).wait())
+        assert error.code == "aborted" and error.cause == "no more", str(error)
 
 
 class Closed(dist.Store):
     def add(self, _key, _value):
         raise RuntimeError("Broken pipe")
+
+
+def store_goes_while_a_rank_waits():
+    """Of TCP, and of torch itself. Rank 0 serves it until the other one has given its part, and so asks for that of who never comes."""
+    ports = job.store("ports")
+    for rank, given in ((1, "qpmesh/0/1"), (0, "qpmesh/rank/0")):
+        if job.rank == 0:
+            server = dist.TCPStore("127.0.0.1", 0, None, True)
+            ports.set(f"port {rank}", str(server.port))
+            server.wait([given])
+            del server
+        else:
+            client = dist.TCPStore("127.0.0.1", int(ports.get(f"port {rank}")), None, False)
+            begin = time.monotonic()
+            error = job.error_of(_library.meet, client, rank, 2, "left", seconds(30), [])
+            assert error.code == "internal" and error.cause.startswith("the store failed: "), str(error)
+            assert error.hint.startswith("the process that serves it (rank 0, or torchrun's agent) must live"), error.hint
+            assert time.monotonic() - begin < 5
 
 
 def meeting_goes_wrong():
@@ -179,14 +199,19 @@ def meeting_goes_wrong():
     assert (error.code, error.cause) in (("bad_config", "rank 0 was there already in this store"),
                                          ("timeout", "rank 1 of 2 has not come to the store")), str(error)
     # The other one has gloo.
-    if job.rank == 1:
-        require_error(lambda: meet(named("mixed"), 1, 2, "mixed", seconds(10), []), code="mismatch",
-                      cause="rank 0 is in this group with the backend gloo", hint="give all ranks of a group the same backend")
-    else:
-        try:
-            dist.ProcessGroupGloo(named("mixed"), 0, 2, seconds(1))
-        except RuntimeError:
-            pass
+    for rank in (0, 1):
+        mixed = job.store(f"mixed {rank}")
+        if job.rank == rank:
+            begin = time.monotonic()
+            require_error(lambda: meet(mixed, rank, 2, "mixed", seconds(10), []), code="mismatch",
+                          cause=f"rank {other} is in this group with the backend gloo", hint="give all ranks of a group the same backend")
+            assert time.monotonic() - begin < 5
+        else:
+            mixed.set_timeout(seconds(2))  # what gloo's rank 1 goes by
+            try:
+                dist.ProcessGroupGloo(mixed, job.rank, 2, seconds(2))
+            except RuntimeError:
+                pass
     # A store that nobody serves any more.
     error = job.error_of(meet, Closed(), 0, 2, "closed", seconds(10), [])
     assert error.code == "internal" and error.cause == "the store failed: RuntimeError: Broken pipe", str(error)
@@ -220,7 +245,7 @@ def before_there_is_a_group():
 def main():
     before_there_is_a_group()
     job.begin()
-    for situation in (wrong_tensors, ranks_disagree, messages, time_passes, someone_gives_up, meeting_goes_wrong):
+    for situation in (wrong_tensors, ranks_disagree, messages, time_passes, someone_gives_up, meeting_goes_wrong, store_goes_while_a_rank_waits):
         begin = time.monotonic()
         situation()
         dist.barrier()
@@ -229,6 +254,13 @@ def main():
     if job.rank == 0:
         other_torches()
     dist.barrier()
+    # The world's end, of which all its groups are told.
+    group = dist.new_group([0, 1])
+    if job.rank == 0:
+        qpmesh_torch.abort("that was all")
+    for each in (group, None):
+        error = job.error_of(dist.all_reduce, torch.ones(3), group=each)
+        assert error.code == "aborted" and error.cause == "that was all", str(error)
     dist.destroy_process_group()
 
 

@@ -108,6 +108,19 @@ class Operations:
             tensor = given(self.rank, dtype)
             dist.all_reduce(tensor, dist._make_nccl_premul_sum(2.0), group=self.group)
             same(tensor, combined(Op.SUM, [each * 2 for each in self.given_by_all(dtype)]), "premultiplied")
+            op = dist._make_nccl_premul_sum([torch.tensor([2.0], dtype=dtype)])
+            for root in range(self.size):
+                tensor = given(self.rank, dtype)
+                dist.reduce(tensor, self.members[root], op, group=self.group)
+                everybody = self.given_by_all(dtype)
+                same(tensor, combined(Op.SUM, [each * 2 for each in everybody]) if root == self.rank else everybody[self.rank], "premultiplied")
+            parts = [given(self.rank + i, dtype) for i in range(self.size)]
+            expected = combined(Op.SUM, [given(rank + self.rank, dtype) * 2 for rank in range(self.size)])
+            for call, source in ((dist.reduce_scatter, parts), (dist.reduce_scatter_tensor, torch.cat(parts))):
+                tensor = torch.zeros(3, 4, dtype=dtype)
+                call(tensor, source, op, group=self.group)
+                same(tensor, expected, "premultiplied")
+            assert all(map(torch.equal, parts, [given(self.rank + i, dtype) for i in range(self.size)]))
         tensors = [given(self.rank, torch.float32), torch.ones(2)]
         options = dist.AllreduceCoalescedOptions()
         options.reduceOp = dist._make_nccl_premul_sum([torch.tensor([3.0])])
@@ -150,6 +163,33 @@ class Operations:
             dist.all_to_all(rows, [layout(given(self.rank + i, dtype, shape)) for i in range(self.size)], group=self.group)
             for i, found in enumerate(rows):
                 same(found, given(i + self.rank, dtype, shape), what)
+
+    def half_complex(self):
+        """Of which torch 1.13 can do little but show the parts."""
+        def of(rank):
+            return torch.view_as_complex(torch.tensor([[1.0, rank], [rank, 0.5]], dtype=torch.float16))
+
+        def parts(tensor):
+            assert tensor.dtype is torch.complex32
+            return torch.view_as_real(tensor).float()
+
+        total = sum(parts(of(rank)) for rank in range(self.size))
+        for op, expected in ((Op.SUM, total), (Op.AVG, (total / self.size).half().float())):
+            options = dist.AllreduceOptions()
+            options.reduceOp = op
+            tensor = of(self.rank)
+            self.group.allreduce([tensor], options).wait()
+            same(parts(tensor), expected, "complex32")
+        rows = [of(-1) for _ in range(self.size)]
+        dist.all_gather(rows, of(self.rank), group=self.group)
+        for rank, row in enumerate(rows):
+            same(parts(row), parts(of(rank)), "complex32")
+        tensor = of(self.rank)
+        dist.broadcast(tensor, self.members[-1], group=self.group)
+        same(parts(tensor), parts(of(self.size - 1)), "complex32")
+        options.reduceOp = Op.PRODUCT
+        job.require_error(lambda: self.group.allreduce([tensor], options), code="bad_argument", cause="there is no PRODUCT of ComplexHalf",
+                          hint="convert it to complex64")
 
     def conjugates(self):
         """Whose memory holds something else than they show, where torch lets them through to us."""
@@ -272,10 +312,21 @@ class Operations:
         del works[5], works[4]
         futures = [work.get_future() for work in works[:3]]
         doubled = [future.then(lambda future: future.value()[0] * 2) for future in futures]
+
+        def fails(_future):
+            raise ValueError("by the program")
+
+        broken = [future.then(fails) for future in futures]
         works[-1].wait()
         while not works[-2].is_completed():
             pass
         assert all(future.wait().eq(2 * self.size).all() for future in doubled)
+        for future in broken:  # whose operations have ended well
+            try:
+                future.wait()
+                raise AssertionError("the callback's exception is lost")
+            except RuntimeError as error:
+                assert "ValueError: by the program" in str(error), str(error)
         for work in works:
             assert work.wait() and work.is_completed() and work.result()[0].eq(self.size).all()
         dist.barrier(group=self.group)
@@ -289,6 +340,7 @@ class Operations:
             self.reductions(dtype)
             self.moves(dtype)
         self.premultiplied()
+        self.half_complex()
         self.conjugates()
         self.unequal_lengths()
         self.coalesced()

@@ -1,6 +1,8 @@
 """What torch trains with: the same bits as with gloo, where two ranks leave no choice of order."""
 
+import atexit
 import functools
+import os
 import threading
 import time
 
@@ -14,6 +16,7 @@ import job
 import qpmesh_torch
 
 steps = 4
+dist._DEFAULT_FIRST_BUCKET_BYTES = 4096  # DistributedDataParallel gives the first one 1 MiB, whatever the others get
 
 
 def model():
@@ -39,20 +42,29 @@ def adam(module):
     return torch.optim.Adam(module.parameters(), 0.01)
 
 
-def ddp(group, hook=None, optimizer=adam, **options):
+def ddp(group, hook=None, optimizer=adam, look=None, **options):
     # Buckets of a few KiB: several allreduces are under way while the rest is computed.
     module = DistributedDataParallel(model(), process_group=group, bucket_cap_mb=0.004, **options)
     if hook is not None:
         module.register_comm_hook(group, hook)
     losses = train(module, optimizer(module))
+    if look is not None:
+        look(module)
     return losses + list(module.parameters())
 
 
 def ddp_in_shared_memory(group):
     if group is not job.ours:
         return ddp(group, gradient_as_bucket_view=True)
+
+    def buckets_are_shared(module):
+        gradients = [parameter.grad for parameter in module.parameters()]  # views of buckets
+        assert len({grad.storage().data_ptr() for grad in gradients}) > 1  # of several
+        for grad in gradients:
+            assert is_shared(grad) == is_shared(qpmesh_torch.empty(1 << 16, group=group)), mapping_of(grad)
+
     with qpmesh_torch.shared_memory(group, bytes_min=64):
-        return ddp(group, gradient_as_bucket_view=True)
+        return ddp(group, look=buckets_are_shared, gradient_as_bucket_view=True)
 
 
 def zero(group):
@@ -149,19 +161,57 @@ def mapping_of(tensor):
     raise AssertionError("it lies nowhere")
 
 
+def is_shared(tensor):
+    return mapping_of(tensor).split()[1][3] == "s"
+
+
 def shared_memory():
-    is_shared = mapping_of(qpmesh_torch.empty(1 << 16, group=job.ours)).split()[1][3] == "s"
+    piece = qpmesh_torch.empty(1 << 16, group=job.ours)
     with qpmesh_torch.shared_memory(job.ours):
         with qpmesh_torch.shared_memory(job.ours, bytes_min=64):
             pass
         tensor = torch.empty(1 << 20)
-        assert (mapping_of(tensor).split()[1][3] == "s") == is_shared, mapping_of(tensor)
+        assert is_shared(tensor) == is_shared(piece), mapping_of(tensor)
         # torch packs its weights into raw memory.
         linear = torch.ao.nn.quantized.dynamic.Linear(256, 256)
         linear(torch.ones(2, 256))
-    assert mapping_of(torch.empty(1 << 20)).split()[1][3] == "p"
+    assert not is_shared(torch.empty(1 << 20))
     torch.ao.nn.quantized.dynamic.Linear(8, 8)(torch.ones(2, 8))
     del linear
+
+
+class Squares(torch.utils.data.Dataset):
+    def __len__(self):
+        return 32
+
+    def __getitem__(self, index):
+        return torch.tensor([float(index * index)])
+
+
+def workers_that_load_data():
+    """They are forked off, end while the ranks go on, and say nothing in their name."""
+    loader = torch.utils.data.DataLoader(Squares(), batch_size=4, num_workers=2, multiprocessing_context="fork")
+    with qpmesh_torch.shared_memory(job.ours, bytes_min=64):
+        total = torch.zeros(1000)
+    for _ in range(2):  # epochs, each with workers of its own
+        for batch in loader:
+            total += batch.sum()
+            work = dist.all_reduce(total, dist.ReduceOp.AVG, group=job.ours, async_op=True)
+            work.get_future().wait()
+    assert total.eq(2 * sum(i * i for i in range(32))).all()
+
+
+def child_that_ends():
+    """With what Python does at its end, which is not the rank's."""
+    child = os.fork()
+    if child == 0:
+        atexit._run_exitfuncs()
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    tensor = torch.ones(1000)
+    for _ in range(3):
+        dist.all_reduce(tensor, group=job.ours)
+    assert tensor.eq(8).all()
 
 
 def main():
@@ -171,7 +221,8 @@ def main():
     same_with_gloo()
     if job.rank == 0:
         print("same bits as gloo")
-    for situation in (callbacks_that_wait, future_of_what_a_thread_waits_for, kept_tensors_that_python_made, shared_memory):
+    for situation in (callbacks_that_wait, future_of_what_a_thread_waits_for, kept_tensors_that_python_made, shared_memory, workers_that_load_data,
+                      child_that_ends):
         situation()
         dist.barrier()
         if job.rank == 0:
