@@ -304,11 +304,7 @@ def main():
     job.begin()
     ours = dist.group.WORLD
     gloo = dist.new_group(backend="gloo")
-    for situation in (sparse_tensors, sparse_tensors_in_flight, wrong_sparse_tensors, embeddings_in_ddp, several_tensors, wrong_lists, missing_ranks):
-        situation()
-        dist.barrier()
-        if job.rank == 0:
-            print(situation.__name__)
+    job.meet(sparse_tensors, sparse_tensors_in_flight, wrong_sparse_tensors, embeddings_in_ddp, several_tensors, wrong_lists, missing_ranks)
     dist.destroy_process_group()
 
 

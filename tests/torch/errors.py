@@ -245,12 +245,7 @@ def before_there_is_a_group():
 def main():
     before_there_is_a_group()
     job.begin()
-    for situation in (wrong_tensors, ranks_disagree, messages, time_passes, someone_gives_up, meeting_goes_wrong, store_goes_while_a_rank_waits):
-        begin = time.monotonic()
-        situation()
-        dist.barrier()
-        if job.rank == 0:
-            print(f"{situation.__name__}: {time.monotonic() - begin:.2f} s")
+    job.meet(wrong_tensors, ranks_disagree, messages, time_passes, someone_gives_up, meeting_goes_wrong, store_goes_while_a_rank_waits)
     if job.rank == 0:
         other_torches()
     dist.barrier()

@@ -3,6 +3,7 @@
 import datetime
 import os
 import tempfile
+import time
 
 import torch
 import torch.distributed as dist
@@ -25,6 +26,16 @@ def begin(backend="qpmesh", seconds=30, **more):
         dist.init_process_group(backend, timeout=datetime.timedelta(seconds=seconds), **more)
     else:
         dist.init_process_group(backend, store=store(), rank=rank, world_size=size, timeout=datetime.timedelta(seconds=seconds), **more)
+
+
+def meet(*situations):
+    """One after the other, all ranks in the same; rank 0 says which are over and how long they took."""
+    for situation in situations:
+        begin = time.monotonic()
+        situation()
+        dist.barrier()
+        if rank == 0:
+            print(f"{situation.__name__}: {time.monotonic() - begin:.2f} s")
 
 
 def error_of(call, *arguments, **more):

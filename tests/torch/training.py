@@ -221,12 +221,7 @@ def main():
     same_with_gloo()
     if job.rank == 0:
         print("same bits as gloo")
-    for situation in (callbacks_that_wait, future_of_what_a_thread_waits_for, kept_tensors_that_python_made, shared_memory, workers_that_load_data,
-                      child_that_ends):
-        situation()
-        dist.barrier()
-        if job.rank == 0:
-            print(situation.__name__)
+    job.meet(callbacks_that_wait, future_of_what_a_thread_waits_for, kept_tensors_that_python_made, shared_memory, workers_that_load_data, child_that_ends)
     dist.destroy_process_group()
 
 

@@ -152,14 +152,19 @@ TEST(streams_on_demand, are_one_for_a_pair_in_whatever_order_both_ends_look_and_
   }
 }
 
-TEST(streams_on_demand, wake_who_sleeps_on_their_descriptor) {
-  Pair pair;
+// Both sleep until they are woken.
+void join(Pair& pair) {
   pair.higher->call(0);
   for (int step = 0; step < 100 && !pair.is_joined(); ++step) {
     pair.higher->sleep_and_serve();
     if (pair.lower->taken.empty()) pair.lower->sleep_and_serve();
   }
   expect_one_stream(pair);
+}
+
+TEST(streams_on_demand, wake_who_sleeps_on_their_descriptor) {
+  Pair pair;
+  join(pair);
 }
 
 Address from(const char* host) { return numeric({host, 0}).value_or(Address{}); }
@@ -262,12 +267,7 @@ TEST(streams_on_demand, tell_nothing_of_strangers_where_there_were_none) {
   ::testing::internal::CaptureStderr();
   {
     Pair pair;
-    pair.higher->call(0);
-    for (int step = 0; step < 100 && !pair.is_joined(); ++step) {
-      pair.higher->sleep_and_serve();
-      if (pair.lower->taken.empty()) pair.lower->sleep_and_serve();
-    }
-    expect_one_stream(pair);
+    join(pair);
   }
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
