@@ -8,24 +8,42 @@
 namespace qpmesh::bench {
 namespace {
 
+// The blocking function, or the one that begins the same, and waits for it.
+template <class Blocking, class Begin, class... Arguments>
+void call(const Baseline::Operation& operation, Blocking blocking, Begin begin,
+          Arguments... arguments) {
+  if (!operation.waited) {
+    blocking(arguments...);
+    return;
+  }
+  MPI_Request request = MPI_REQUEST_NULL;
+  begin(arguments..., &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
 // Blocks of one length: MPI's plain form. count is that of one block.
 void equal_blocks(const Baseline::Operation& operation, const void* in, void* out, int count) {
   MPI_Comm world = MPI_COMM_WORLD;
   switch (operation.collective) {
     case Collective::allgather:
-      MPI_Allgather(in, count, MPI_FLOAT, out, count, MPI_FLOAT, world);
+      call(operation, MPI_Allgather, MPI_Iallgather, in, count, MPI_FLOAT, out, count, MPI_FLOAT,
+           world);
       return;
     case Collective::reduce_scatter:
-      MPI_Reduce_scatter_block(in, out, count, MPI_FLOAT, MPI_SUM, world);
+      call(operation, MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block, in, out, count,
+           MPI_FLOAT, MPI_SUM, world);
       return;
     case Collective::gather:
-      MPI_Gather(in, count, MPI_FLOAT, out, count, MPI_FLOAT, operation.root, world);
+      call(operation, MPI_Gather, MPI_Igather, in, count, MPI_FLOAT, out, count, MPI_FLOAT,
+           operation.root, world);
       return;
     case Collective::scatter:
-      MPI_Scatter(in, count, MPI_FLOAT, out, count, MPI_FLOAT, operation.root, world);
+      call(operation, MPI_Scatter, MPI_Iscatter, in, count, MPI_FLOAT, out, count, MPI_FLOAT,
+           operation.root, world);
       return;
     case Collective::alltoall:
-      MPI_Alltoall(in, count, MPI_FLOAT, out, count, MPI_FLOAT, world);
+      call(operation, MPI_Alltoall, MPI_Ialltoall, in, count, MPI_FLOAT, out, count, MPI_FLOAT,
+           world);
       return;
     default: throw std::logic_error{"a collective without blocks"};
   }
@@ -39,22 +57,24 @@ void unequal_blocks(const Baseline::Operation& operation, const void* in, void* 
   const int out_count = mpi_count(operation.out.size());
   switch (operation.collective) {
     case Collective::allgather:
-      MPI_Allgatherv(in, in_count, MPI_FLOAT, out, counts, displacements, MPI_FLOAT, world);
+      call(operation, MPI_Allgatherv, MPI_Iallgatherv, in, in_count, MPI_FLOAT, out, counts,
+           displacements, MPI_FLOAT, world);
       return;
     case Collective::reduce_scatter:
-      MPI_Reduce_scatter(in, out, counts, MPI_FLOAT, MPI_SUM, world);
+      call(operation, MPI_Reduce_scatter, MPI_Ireduce_scatter, in, out, counts, MPI_FLOAT, MPI_SUM,
+           world);
       return;
     case Collective::gather:
-      MPI_Gatherv(in, in_count, MPI_FLOAT, out, counts, displacements, MPI_FLOAT, operation.root,
-                  world);
+      call(operation, MPI_Gatherv, MPI_Igatherv, in, in_count, MPI_FLOAT, out, counts,
+           displacements, MPI_FLOAT, operation.root, world);
       return;
     case Collective::scatter:
-      MPI_Scatterv(in, counts, displacements, MPI_FLOAT, out, out_count, MPI_FLOAT, operation.root,
-                   world);
+      call(operation, MPI_Scatterv, MPI_Iscatterv, in, counts, displacements, MPI_FLOAT, out,
+           out_count, MPI_FLOAT, operation.root, world);
       return;
     case Collective::alltoall:
-      MPI_Alltoallv(in, counts, displacements, MPI_FLOAT, out, counts, displacements, MPI_FLOAT,
-                    world);
+      call(operation, MPI_Alltoallv, MPI_Ialltoallv, in, counts, displacements, MPI_FLOAT, out,
+           counts, displacements, MPI_FLOAT, world);
       return;
     default: throw std::logic_error{"a collective without blocks"};
   }
@@ -93,17 +113,24 @@ void mpi_collective(const Baseline::Operation& operation) {
   const auto count = [&operation] { return mpi_count(operation.out.size()); };
   MPI_Comm world = MPI_COMM_WORLD;
   switch (operation.collective) {
-    case Collective::barrier: MPI_Barrier(world); return;
-    case Collective::broadcast: MPI_Bcast(out, count(), MPI_FLOAT, operation.root, world); return;
+    case Collective::barrier: call(operation, MPI_Barrier, MPI_Ibarrier, world); return;
+    case Collective::broadcast:
+      call(operation, MPI_Bcast, MPI_Ibcast, out, count(), MPI_FLOAT, operation.root, world);
+      return;
     case Collective::allreduce:
       if (operation.polled) return polled_allreduce(in, out, count());
-      MPI_Allreduce(in, out, count(), MPI_FLOAT, MPI_SUM, world);
+      call(operation, MPI_Allreduce, MPI_Iallreduce, in, out, count(), MPI_FLOAT, MPI_SUM, world);
       return;
     case Collective::reduce:
-      MPI_Reduce(in, out, count(), MPI_FLOAT, MPI_SUM, operation.root, world);
+      call(operation, MPI_Reduce, MPI_Ireduce, in, out, count(), MPI_FLOAT, MPI_SUM, operation.root,
+           world);
       return;
-    case Collective::scan: MPI_Scan(in, out, count(), MPI_FLOAT, MPI_SUM, world); return;
-    case Collective::exscan: MPI_Exscan(in, out, count(), MPI_FLOAT, MPI_SUM, world); return;
+    case Collective::scan:
+      call(operation, MPI_Scan, MPI_Iscan, in, out, count(), MPI_FLOAT, MPI_SUM, world);
+      return;
+    case Collective::exscan:
+      call(operation, MPI_Exscan, MPI_Iexscan, in, out, count(), MPI_FLOAT, MPI_SUM, world);
+      return;
     default: break;
   }
   if (operation.cut->is_even()) {

@@ -7,7 +7,8 @@
 // even or uneven blocks, one root (fixed) or the next one each time; where what is received lies
 // behind a page, and computing before each call, as --offset and --compute-us of ours say. Beside
 // collectives there are latency, rate, rate_both_ways, bandwidth, both_ways and halo, as
-// bench_sendrecv and bench_halo take them, and allreduce_polled.
+// bench_sendrecv and bench_halo take them, allreduce_polled, and iallreduce and its like: begun and
+// waited for.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -36,6 +37,7 @@ using qpmesh::Collective;
 struct Wish {
   std::string operation;
   std::optional<Collective> collective;  // none: messages
+  bool waited;
   bool uneven;
   bool fixed;
   std::size_t samples;
@@ -64,13 +66,14 @@ Wish parse(const std::vector<std::string>& words) {
   }
   Wish wish{.operation = words[0],
             .collective = {},
+            .waited = words[0].starts_with('i'),
             .uneven = words[1] == "uneven",
             .fixed = words[1] == "fixed",
             .samples = number(words[2]),
             .offset_bytes = number(words[3]),
             .compute_s = 1e-6 * static_cast<double>(number(words[4])),
             .sizes = {}};
-  const auto* const name = std::ranges::find(names, words[0]);
+  const auto* const name = std::ranges::find(names, words[0].substr(wish.waited ? 1 : 0));
   if (name != names.end()) wish.collective = static_cast<Collective>(name - names.begin());
   if (wish.operation == "allreduce_polled") wish.collective = Collective::allreduce;
   std::transform(words.begin() + words_before_sizes, words.end(), std::back_inserter(wish.sizes),
@@ -129,7 +132,8 @@ Subject collective(const Wish& wish, const Cut& cut, std::span<float> in, std::s
                                 .in = in,
                                 .out = out,
                                 .cut = &cut,
-                                .polled = wish.operation == "allreduce_polled"};
+                                .polled = wish.operation == "allreduce_polled",
+                                .waited = wish.waited};
   return {[=, &world, fixed = wish.fixed]() mutable {
     if (!fixed) operation.root = operation.root + 1 < world.size ? operation.root + 1 : 0;
     if (operation.collective == Collective::broadcast)

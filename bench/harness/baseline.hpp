@@ -36,6 +36,7 @@ class Baseline {
     int root = 0;
     const Cut* cut = nullptr;  // into blocks, where it has blocks
     bool polled = false;       // an allreduce: started, and asked until it is done
+    bool waited = false;       // started, and waited for
   };
 
   virtual ~Baseline() = default;
