@@ -173,7 +173,8 @@ void Acceptor::close() noexcept {
   untold_ += static_cast<std::uint64_t>(left);
   unauthenticated_.clear();
   listeners_.clear();
-  tell_count(left > 0 ? "had said no hello at the end" : std::string_view{last_why_});
+  tell_count(left > 0 ? "was still there at the end, without a hello"
+                      : std::string_view{last_why_});
 }
 
 void Acceptor::drop(UnauthenticatedPeer& peer, std::string_view why) {

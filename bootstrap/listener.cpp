@@ -92,13 +92,14 @@ std::vector<std::string> interface_addresses(const base::System& system) {
 }
 
 std::vector<std::string> addresses_for(Reach reach, const std::string& bootstrap_address,
-                                       std::span<const std::string> interface_addresses) {
+                                       std::span<const std::string> interface_addresses,
+                                       bool any_network) {
   const Address told = read(bootstrap_address);
   const bool meaningful = told.bytes != 0 && scope_of(told) != Scope::link_local;
   std::vector<std::string> chosen;
   if (meaningful && !(scope_of(told) == Scope::loopback && reach.beyond)) {
     chosen.push_back(bootstrap_address);
-    if (!reach.beyond) return chosen;
+    if (!reach.beyond || !any_network) return chosen;
     std::ranges::copy_if(interface_addresses, std::back_inserter(chosen), [&](const auto& each) {
       return each != bootstrap_address && scope_of(read(each)) != Scope::loopback;
     });
@@ -188,12 +189,13 @@ std::vector<base::UniqueFd> listen_at_hosts(std::vector<std::string> hosts, Port
 }
 
 std::vector<base::UniqueFd> listen_beyond(std::span<const Introduction> everybody, int rank,
-                                          const std::string& bootstrap_address, PortRange ports,
-                                          const base::System& system, const base::Log& log) {
+                                          const std::string& bootstrap_address, bool any_network,
+                                          PortRange ports, const base::System& system,
+                                          const base::Log& log) {
   const Introduction& mine = everybody[static_cast<std::size_t>(rank)];
-  return listen_at_hosts(
-      addresses_for(reach_of(everybody, mine), bootstrap_address, interface_addresses(system)),
-      ports, rank, mine.host, system, log);
+  return listen_at_hosts(addresses_for(reach_of(everybody, mine), bootstrap_address,
+                                       interface_addresses(system), any_network),
+                         ports, rank, mine.host, system, log);
 }
 
 Blob encode_addresses(std::span<const HostPort> addresses) {

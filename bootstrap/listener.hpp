@@ -34,11 +34,12 @@ struct Reach {
 };
 
 // In the order in which they are tried. The address that the bootstrap uses, where it is of use to
-// all, and every other one but loopback for those beyond: the bootstrap's may lead from rank 0
-// alone to here. Otherwise loopback for those who have it too, every other address for those who do
-// not.
+// all, and every other one but loopback for those beyond, where any network may be used: the
+// bootstrap's may lead from rank 0 alone to here. Otherwise loopback for those who have it too,
+// every other address for those who do not.
 std::vector<std::string> addresses_for(Reach reach, const std::string& bootstrap_address,
-                                       std::span<const std::string> interface_addresses);
+                                       std::span<const std::string> interface_addresses,
+                                       bool any_network = true);
 
 // Ports that a rank may listen at; first 0: whichever the kernel chooses.
 struct PortRange {
@@ -55,10 +56,12 @@ std::vector<base::UniqueFd> listen_at_hosts(std::vector<std::string> hosts, Port
                                             int rank, const std::string& own_host,
                                             const base::System& system, const base::Log& log);
 
-// The same at the addresses that ranks in other places need.
+// The same at the addresses that ranks in other places need. any_network: the user has not said
+// which ones to use.
 std::vector<base::UniqueFd> listen_beyond(std::span<const Introduction> everybody, int rank,
-                                          const std::string& bootstrap_address, PortRange ports,
-                                          const base::System& system, const base::Log& log);
+                                          const std::string& bootstrap_address, bool any_network,
+                                          PortRange ports, const base::System& system,
+                                          const base::Log& log);
 
 // Where a rank listens, for the other ranks. Reading throws Error{corrupt} naming the rank.
 Blob encode_addresses(std::span<const HostPort> addresses);

@@ -153,8 +153,10 @@ Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& s
   if (all_prepared && several_places) {
     report.attempt(rank, [&] {
       std::vector<HostPort> heard_at;
-      for (base::UniqueFd& listener : listen_beyond(everybody, rank, bootstrap.local_address(),
-                                                    parse_port_range(options.ports), system, log)) {
+      const bool any_network = options.netdev.empty() && options.subnet.empty();
+      for (base::UniqueFd& listener :
+           listen_beyond(everybody, rank, bootstrap.local_address(), any_network,
+                         parse_port_range(options.ports), system, log)) {
         heard_at.push_back(host_port(local_address(listener.get())));
         listeners.push_back(std::move(listener));
       }

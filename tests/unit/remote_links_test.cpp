@@ -315,6 +315,8 @@ TEST(addresses, are_first_the_bootstraps_where_all_can_use_it) {
   EXPECT_EQ(addresses_for({.same_network = true, .beyond = true}, "fd00::1", interfaces),
             (Hosts{"fd00::1", "10.0.0.1", "172.17.0.1"}));
   EXPECT_EQ(addresses_for({.same_network = true}, "10.0.0.1", interfaces), Hosts{"10.0.0.1"});
+  EXPECT_EQ(addresses_for({.beyond = true}, "10.0.0.1", interfaces, false), Hosts{"10.0.0.1"})
+      << "the user has said which network to use";
   EXPECT_EQ(addresses_for({.same_network = true}, "127.0.0.1", interfaces), Hosts{"127.0.0.1"});
 }
 
