@@ -14,7 +14,7 @@ constexpr std::size_t mib = std::size_t{1} << 20;
 // A record, an eager message, a rendezvous.
 constexpr std::array<std::size_t, 3> checked_lengths{8, 4096, mib};
 constexpr int trips_min = 20;
-constexpr int messages_min = 3;
+constexpr int messages_min = 1;
 constexpr int trips_max = 1000;
 constexpr int messages_max = 200;
 
