@@ -93,8 +93,8 @@ class Linking {
     if (!choice_.choose(bootstrap_, deadline_)) return {};
     if (wants_first_use() && asks_manager() && parts_.rank == 0) {
       parts_.log.warning(
-          "QPMESH_CONNECT_WHEN=first_use does nothing with QPMESH_CONNECT=cm: all pairs are "
-          "connected in init");
+          "QPMESH_CONNECT_WHEN=first_use does nothing to verbs with QPMESH_CONNECT=cm: all its "
+          "pairs are connected in init");
     }
     lay_out_rings();
     tests_ = bootstrap::agree(bootstrap_, deadline_, [&] {
@@ -112,15 +112,16 @@ class Linking {
     }
     const std::vector<Blob> addresses = gather_addresses();
     bootstrap::agree(bootstrap_, deadline_, [&] { return connect(addresses), Blob{}; });
-    // Both ends of every link are ready, then: the first packets may travel. Who calls sends first,
-    // as iWARP asks for (RFC 5044, section 7.1).
+    // By the manager the lower rank of a pair calls, and sends first, as iWARP asks for (RFC 5044,
+    // section 7.1).
     const auto calls = [&](int peer) { return asks_manager() && parts_.rank < peer; };
-    const auto is_called = [&](int peer) { return !calls(peer); };
+    const auto others = [&](int peer) { return !calls(peer); };
     if (asks_manager()) {
       bootstrap::agree(bootstrap_, deadline_, [&] { return ready(), Blob{}; });
       bootstrap::agree(bootstrap_, deadline_, [&] { return probe(calls), Blob{}; });
     }
-    bootstrap::agree(bootstrap_, deadline_, [&] { return probe(is_called), Blob{}; });
+    // Both ends of every link are ready: packets may travel.
+    bootstrap::agree(bootstrap_, deadline_, [&] { return probe(others), Blob{}; });
     join_rails();
     memory_ = {};
     return std::move(result_);
@@ -228,8 +229,8 @@ class Linking {
         std::max(ours.small, ours.medium) == transport::Notification::immediate;
     if (device.protocol == DeviceProtocol::iwarp && asks_for_immediates) {
       base::throw_error({ErrorCode::no_resource}, "init",
-                        "QPMESH_NOTIFICATION=automatic or poll; QPMESH_TRANSPORT=tcp does without "
-                        "the device",
+                        "QPMESH_NOTIFICATION=poll if its maker says that writes are placed in the "
+                        "order in which they were posted; QPMESH_TRANSPORT=tcp does without it",
                         "iWARP has no immediates, and {} cannot do without them: {}", device.name,
                         ours.reason);
     }

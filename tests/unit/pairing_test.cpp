@@ -433,6 +433,8 @@ INSTANTIATE_TEST_SUITE_P(
                            true, "immediate immediate"},
                       Kind{"siw", "device siw0 driver=siw software iwarp", LinkLayer::ethernet,
                            true, "poll poll"},
+                      Kind{"intel_by_iwarp", "device irdma0 vendor=0x8086 part=0x37ce iwarp",
+                           LinkLayer::ethernet, true, "immediate immediate"},
                       Kind{"siw_on_arm", "device siw0 driver=siw software iwarp",
                            LinkLayer::ethernet, false, "immediate immediate"},
                       Kind{"another_software_device", "device x0 driver=x software",

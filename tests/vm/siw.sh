@@ -5,7 +5,7 @@
 make_siw() {
   local module=$1/$2/siw.ko work missing
   [ ! -e "$module" ] || return 0
-  missing=$(missing_commands apt-get dpkg-deb tar xz make gcc-12)
+  missing=$(missing_commands apt-get dpkg-deb tar xz make gcc-12 strip)
   [ -z "$missing" ] || { say "no siw, these commands are missing: $missing"; return 0; }
   say "building siw for $2 from Debian's sources"
   work=$(mktemp -d "$1/siw.XXXXXX")

@@ -309,13 +309,13 @@ class CmConnector final : public Connector {
   }
 
   void to_rts_by_manager(const Pair& pair) const {
+    // Of iWARP the manager brings the queue pair there by itself, when the other end is known.
+    if (pair.to.link.local.endpoint.gid_type == selection::GidType::iwarp) return;
     for (const auto& [state, step] : {std::pair{IBV_QPS_RTR, "RTR"}, {IBV_QPS_RTS, "RTS"}}) {
       Attributes told;
       told.values.qp_state = state;
       require(pair, "rdma_init_qp_attr",
               [&] { return rdma_init_qp_attr(pair.id.get(), &told.values, &told.mask); });
-      // Of iWARP the manager brings the queue pair there by itself, when the other end is known.
-      if (pair.to.link.local.endpoint.gid_type == selection::GidType::iwarp) continue;
       to_state(system_, *pair.queue_pair, keep_to_link(told, pair.to.link), step, pair.to);
     }
   }

@@ -28,6 +28,7 @@ void VerbsConnection::join(QueuePair queue_pair, diagnosis::LinkDescription link
 }
 
 void VerbsConnection::listen() {
+  is_iwarp_ = parts_.link.local.endpoint.gid_type == selection::GidType::iwarp;
   requests_.resize(send_depth);
   pieces_.resize(2 * std::size_t{send_depth});
   arrivals_.resize(parts_.receives);
@@ -65,7 +66,7 @@ Post VerbsConnection::post(std::span<const Write> chain) noexcept {
   if (!may_post_) [[unlikely]]
     return refuse();
   assert(!chain.empty() && chain.size() <= send_depth);
-  if (posted_ - retired_ + chain.size() > send_depth) return Post::busy;
+  if (posted_ - retired_ + chain.size() > send_depth || awaits_read()) return Post::busy;
   ibv_sge* piece = pieces_.data();
   std::uint64_t signalled = signalled_;
   for (std::size_t i = 0; i < chain.size(); ++i) {
@@ -97,7 +98,7 @@ Post VerbsConnection::post(std::span<const Write> chain) noexcept {
     request.wr.rdma.rkey = write.target.region;
     request.next = i + 1 < chain.size() ? &requests_[i + 1] : nullptr;
   }
-  return hand_over(chain.size(), signalled, !is_iwarp());
+  return hand_over(chain.size(), signalled, !is_iwarp_);
 }
 
 Post VerbsConnection::read(std::span<std::byte> target, std::optional<std::uint32_t> target_region,
@@ -127,13 +128,15 @@ Post VerbsConnection::post_read(std::span<std::byte> target,
   request.opcode = IBV_WR_RDMA_READ;
   request.wr.rdma.remote_addr = source.offset;
   request.wr.rdma.rkey = source.region;
-  return hand_over(1, number, true);
+  const Post posted = hand_over(1, number, true);
+  if (posted == Post::posted) last_read_ = number;
+  return posted;
 }
 
-// Posts the first `count` of requests_; signalled: the last one that asks for a completion, by
-// which the peer's device answers or does not.
+// Posts the first `count` of requests_; signalled: the last one that asks for a completion.
+// is_acknowledged: the completion is the peer's acknowledgement.
 Post VerbsConnection::hand_over(std::size_t count, std::uint64_t signalled,
-                                bool is_answered) noexcept {
+                                bool is_acknowledged) noexcept {
   ibv_send_wr* refused = nullptr;
   if (const int error = ibv_post_send(parts_.queue_pair.get(), requests_.data(), &refused);
       error != 0) {
@@ -147,7 +150,7 @@ Post VerbsConnection::hand_over(std::size_t count, std::uint64_t signalled,
     silence_ = {};
   }
   signalled_ = signalled;
-  if (is_answered) asked_for_ = signalled;
+  if (is_acknowledged) to_acknowledge_ = signalled;
   return Post::posted;
 }
 
@@ -156,9 +159,10 @@ void VerbsConnection::on_sent(const ibv_wc& completion) noexcept {
   const WorkId id = decode_work_id(completion.wr_id);
   const bool awaited = awaits_completion();
   const bool cut = completion.status == IBV_WC_RETRY_EXC_ERR && short_probe_alone();
-  // Completions of one queue pair come in order, and cover what was posted before.
+  // Completions of one queue pair come in order (awaits_read), and cover what was posted before.
+  assert(id.number > retired_);
   retired_ = id.number;
-  if (id.read || !is_iwarp()) answered_ = id.number;
+  if (id.read || !is_iwarp_) acknowledged_ = id.number;
   if (awaited && !awaits_completion()) --parts_.transport->awaiting_;
   if (completion.status == IBV_WC_SUCCESS) {
     if (id.tell) ++told_;
@@ -226,7 +230,7 @@ diagnosis::Explanation VerbsConnection::with_port(diagnosis::Explanation symptom
 // read, where that says nothing.
 void VerbsConnection::post_marker() noexcept {
   if (!may_post_) return;
-  if (is_iwarp()) {
+  if (is_iwarp_) {
     post_read(marker_target_, std::nullopt, marker_source_, false);
     return;
   }
@@ -239,34 +243,36 @@ void VerbsConnection::post_marker() noexcept {
 }
 
 void VerbsConnection::probe(std::span<const std::byte> longest, RemoteAddress into,
-                            std::span<std::byte> answers) noexcept {
+                            std::span<std::byte> marker_target) noexcept {
   const Write write{.head = {}, .body = longest, .target = into};
   probes_ = true;
   marker_source_ = into;
-  marker_target_ = answers.first(marker_bytes);
-  post_marker();
+  marker_target_ = marker_target.first(marker_bytes);
+  if (!is_iwarp_) post_marker();
   post({&write, 1});
   post_marker();
+  probe_end_ = posted_;
 }
 
-// The last writes may have asked for no answer.
+// The last writes may have asked for no acknowledgement.
 bool VerbsConnection::delivered() noexcept {
-  if (failed_ || answered_ == posted_) return true;
-  if (asked_for_ != posted_ && has_room()) post_marker();
+  if (failed_ || acknowledged_ == posted_) return true;
+  if (to_acknowledge_ != posted_ && has_room()) post_marker();
   return false;
 }
 
 void VerbsConnection::watch(std::chrono::milliseconds passed) noexcept {
-  if (!may_post_) return;
-  if (retired_ != retired_at_last_watch_) {
-    retired_at_last_watch_ = retired_;
+  if (!may_post_ || posted_ == 0) return;  // probe() comes first
+  if (acknowledged_ != acknowledged_at_last_watch_) {
+    acknowledged_at_last_watch_ = acknowledged_;
     silence_ = {};
     return;
   }
   silence_ += passed;
   const selection::Timers& timers = parts_.link.timers;
-  if (!awaits_completion()) {
-    if (silence_.count() >= heartbeat_ms(timers) && has_room()) post_marker();
+  const bool is_asked = to_acknowledge_ > acknowledged_;
+  if (!is_asked && has_room()) {
+    if (silence_.count() >= heartbeat_ms(timers)) post_marker();
   } else if (timers.silence_ms_max != 0 && silence_.count() >= timers.silence_ms_max) {
     fail([&] {
       diagnosis::Explanation what = describe_silence(
@@ -286,11 +292,11 @@ void VerbsConnection::tear_down() noexcept {
   if (awaits_completion()) --parts_.transport->awaiting_;
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RESET;
-  if (parts_.queue_pair && !is_iwarp() &&
+  if (parts_.queue_pair && !is_iwarp_ &&
       ibv_modify_qp(parts_.queue_pair.get(), &attributes, IBV_QP_STATE) == 0)
     torn_down_ = std::move(parts_.queue_pair);
   parts_.queue_pair.reset();
-  signalled_ = retired_ = asked_for_ = answered_ = posted_;
+  signalled_ = retired_ = to_acknowledge_ = acknowledged_ = posted_;
 }
 
 }  // namespace qpmesh::transport::verbs

@@ -96,13 +96,14 @@ class VerbsConnection final : public Connection {
   // It cannot be made. The first cause stays.
   void give_up(const ErrorDetail& why) noexcept;
 
-  // The first writes: an empty one, then one of the longest packet into memory of the peer that
-  // nobody uses. Only packets show a firewall, a wrong route or an MTU that the path does not
-  // carry: where the first comes back and the second does not, the fault says so. answers: memory
-  // of ours that nobody uses, and the peer may probe with; iWARP's markers read into it.
+  // The first requests: a marker, then a write of the longest packet into memory of the peer that
+  // nobody uses, and a marker. Only packets show a firewall, a wrong route or an MTU that the path
+  // does not carry: where the first comes back and the second does not, the fault says so. Over
+  // iWARP, where TCP finds out what the path carries, the first marker is left out.
+  // marker_target: memory of ours that nobody uses, and the peer may probe with.
   void probe(std::span<const std::byte> longest, RemoteAddress into,
-             std::span<std::byte> answers) noexcept;
-  bool is_probed() const noexcept { return retired_ >= probe_end; }
+             std::span<std::byte> marker_target) noexcept;
+  bool is_probed() const noexcept { return probes_ && retired_ >= probe_end_; }
 
   // From the transport's completion queues.
   void on_sent(const ibv_wc& completion) noexcept;
@@ -116,21 +117,18 @@ class VerbsConnection final : public Connection {
   void watch(std::chrono::milliseconds passed) noexcept;
 
  private:
-  // Of probe(): an empty write, the long one, and an empty one that asks for both.
-  static constexpr std::uint64_t short_probe_end = 1;
-  static constexpr std::uint64_t probe_end = 3;
+  static constexpr std::uint64_t short_probe_end = 1;  // of probe(): the first marker
   static constexpr std::size_t marker_bytes = 8;
 
   void listen();
   Post refuse() noexcept;
-  Post hand_over(std::size_t count, std::uint64_t signalled, bool is_answered) noexcept;
-  // Completions are the peer's acknowledgements. Those of iWARP say that our memory may be written
-  // again, and nothing of the peer, but for a read: what it answers with is loaded behind all
-  // earlier writes (RFC 5040, section 5.5).
-  bool is_iwarp() const noexcept {
-    return parts_.link.local.endpoint.gid_type == selection::GidType::iwarp;
-  }
+  Post hand_over(std::size_t count, std::uint64_t signalled, bool is_acknowledged) noexcept;
+  // Writes wait until it has completed, so that completions come in the order of the requests: siw
+  // completes a write that was posted behind a read before that. IBV_SEND_FENCE does not help: two
+  // ends that both wait behind it answer each other's reads no more (siw_init_rresp).
+  bool awaits_read() const noexcept { return is_iwarp_ && last_read_ > retired_; }
   bool has_room() const noexcept { return posted_ - retired_ < send_depth; }
+  // Asks whether the peer's device is there, and has all that was posted.
   void post_marker() noexcept;
   Post post_read(std::span<std::byte> target, std::optional<std::uint32_t> target_region,
                  RemoteAddress source, bool tell) noexcept;
@@ -138,7 +136,9 @@ class VerbsConnection final : public Connection {
   diagnosis::Explanation with_port(diagnosis::Explanation symptom) const;
   int post_receives(std::uint32_t count) noexcept;  // 0, or the errno
   bool awaits_completion() const noexcept { return signalled_ > retired_; }
-  bool short_probe_alone() const noexcept { return probes_ && retired_ == short_probe_end; }
+  bool short_probe_alone() const noexcept {
+    return probes_ && !is_iwarp_ && retired_ == short_probe_end;
+  }
 
   Parts parts_;
   QueuePair torn_down_;  // in RESET; parts_ has none then
@@ -148,12 +148,17 @@ class VerbsConnection final : public Connection {
   std::uint64_t posted_ = 0;     // writes and reads, cumulative
   std::uint64_t signalled_ = 0;  // up to which of them a completion was asked for
   std::uint64_t retired_ = 0;    // up to which of them the device has done with our memory
-  std::uint64_t asked_for_ = 0;  // up to which of them the peer's device is to answer, or has
-  std::uint64_t answered_ = 0;   // up to which of them it has
-  RemoteAddress marker_source_;  // of iWARP
+  // Up to which of them the peer's device is to acknowledge, or has; and up to which it has. A
+  // completed write of iWARP says that our memory may be written again, and nothing of the peer; a
+  // read does, whose bytes are loaded behind all earlier writes (RFC 5040, section 5.5).
+  std::uint64_t to_acknowledge_ = 0;
+  std::uint64_t acknowledged_ = 0;
+  std::uint64_t last_read_ = 0;  // the number of the newest read
+  std::uint64_t probe_end_ = 0;  // and of the last request of probe()
+  RemoteAddress marker_source_;  // of iWARP, whose markers are reads
   std::span<std::byte> marker_target_;
   std::uint64_t told_ = 0;
-  std::uint64_t retired_at_last_watch_ = 0;
+  std::uint64_t acknowledged_at_last_watch_ = 0;
   // Since the peer's device last answered, or since it was asked.
   std::chrono::milliseconds silence_{0};
   // Immediates that arrived and were not taken: there is room for those of all receives.
@@ -162,8 +167,9 @@ class VerbsConnection final : public Connection {
   std::uint64_t taken_ = 0;    // cumulative
   std::uint64_t reposted_ = 0;
   bool may_post_ = false;  // open, and not failed
-  bool asked_ = false;     // for its queue pair
-  bool probes_ = false;    // its first writes are those of probe()
+  bool is_iwarp_ = false;
+  bool asked_ = false;   // for its queue pair
+  bool probes_ = false;  // its first writes are those of probe()
   bool failed_ = false;
   ErrorDetail fault_;
 };

@@ -164,10 +164,16 @@ void name_interface(selection::GidFacts& gid, unsigned index, std::span<const In
 // A port of iWARP has one GID, which begins with the Ethernet address of its interface. Kernels
 // before 6.6 do not name the interface. Others have the same address, as a VLAN or a bridge on it:
 // where the manager finds no device by their IP addresses it says so when it listens.
-void read_addresses(ibv_context* context, selection::PortFacts& port,
-                    std::span<const Interface> all) {
+void read_addresses(const base::System& system, ibv_context* context, selection::DeviceFacts& facts,
+                    selection::PortFacts& port, std::span<const Interface> all) {
   ibv_gid gid{};
-  if (ibv_query_gid(context, static_cast<std::uint8_t>(port.number), 0, &gid) != 0) return;
+  const int error = call_for_status(system, "ibv_query_gid", [&] {
+    return ibv_query_gid(context, static_cast<std::uint8_t>(port.number), 0, &gid);
+  });
+  if (error != 0) {
+    facts.unreadable = fmt::format("GID of port {}: {}", port.number, base::describe_errno(error));
+    return;
+  }
   for (const Interface& each : all) {
     if (each.ethernet_address == decltype(each.ethernet_address){} ||
         !std::equal(each.ethernet_address.begin(), each.ethernet_address.end(), gid.raw))
@@ -247,7 +253,8 @@ void read_ports(const base::System& system, ibv_context* context, int port_count
   }
   if (facts.protocol == selection::DeviceProtocol::iwarp) {
     const auto all = interfaces(system);
-    for (selection::PortFacts& port : facts.ports) read_addresses(context, port, all);
+    for (selection::PortFacts& port : facts.ports)
+      read_addresses(system, context, facts, port, all);
   } else if (gid_entries > 0) {
     read_gids(system, context, facts, gid_entries);
   }

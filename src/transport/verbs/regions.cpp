@@ -32,6 +32,7 @@ namespace {
 
 RemoteAddress Regions::add(std::span<const std::byte> memory, RegionKind kind) {
   regions_.reserve(regions_.size() + 1);  // before the region exists: nothing below throws
+  // What is read over iWARP lands only in memory that is open for writes, too.
   const int flags = kind == RegionKind::source
                         ? IBV_ACCESS_REMOTE_READ
                         : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;

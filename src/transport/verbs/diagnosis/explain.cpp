@@ -27,6 +27,8 @@ std::string address(const LinkEnd& end, const std::string& source_netdev) {
 
 std::string perftest(const LinkEnd& end) {
   const auto& endpoint = end.endpoint;
+  if (endpoint.gid_type == selection::GidType::iwarp)
+    return fmt::format("ib_send_lat -R -d {} -i {}", endpoint.device, endpoint.port);
   auto line = fmt::format("ib_write_lat -d {} -i {}", endpoint.device, endpoint.port);
   if (endpoint.link_layer == selection::LinkLayer::ethernet || endpoint.grh_required)
     line += fmt::format(" -x {}", endpoint.gid_index);
@@ -41,6 +43,12 @@ std::string path_checks(const LinkDescription& link) {
   if (local.link_layer == selection::LinkLayer::infiniband) {
     text += fmt::format("on host {}: ibportstate -C {} {} {}, iblinkinfo, sminfo", link.local.host,
                         local.device, peer.lid, peer.port);
+  } else if (local.gid_type == selection::GidType::iwarp) {
+    text += fmt::format(
+        "on host {}: ping -c 3{}{} {}; TCP connections must pass the firewalls of both hosts and "
+        "the network between them",
+        link.local.host, local.netdev.empty() ? "" : " -I ", local.netdev,
+        address(link.peer, local.netdev));
   } else {
     // As long a packet as the longest of RoCE v2, which has 32 bytes of headers more than ping.
     constexpr int header_bytes = 32;
@@ -62,7 +70,9 @@ std::string path_checks(const LinkDescription& link) {
         "; the GIDs are link-local: give both interfaces addresses of one network, or set "
         "QPMESH_GID_INDEX";
   if (local.software || peer.software)
-    text += "; SoftRoCE answers late on a busy or emulated host: raise QPMESH_LINK_TIMEOUT_MS";
+    text +=
+        "; a software device answers late on a busy or emulated host: raise "
+        "QPMESH_LINK_TIMEOUT_MS";
   return text;
 }
 

@@ -57,6 +57,10 @@ Notifications default_notifications(const DeviceFacts& device, LinkLayer link_la
     if (device.driver == "siw") return {poll, poll, "siw copies writes in order"};
     return {immediate, immediate, "an unknown software device"};
   }
+  // The table below is of RoCE. Of iWARP no order is promised between two writes, and a segment
+  // that was lost may be placed behind later ones (RFC 5041, section 5.3).
+  if (device.protocol == DeviceProtocol::iwarp)
+    return {immediate, immediate, "nobody vouches for the order in which iWARP places writes"};
   if (link_layer == LinkLayer::infiniband)
     return {immediate, immediate,
             "an InfiniBand fabric may route packets of one connection differently"};
