@@ -161,18 +161,22 @@ auto handle_for_program(Reference<T> object) noexcept {
   return object.release()->handle();
 }
 
-// The handle of an object for as long as a function of the program's runs with it: the program may
-// have freed its own.
+// A handle of the object for as long as a function of the program's runs with it: the program may
+// have freed its own. The function may free this one, too, and the object lives on until here.
 template <class T>
 class LentHandle {
  public:
-  explicit LentHandle(T& object) noexcept : object_{object} { object_.count_handle(); }
+  explicit LentHandle(T& object) noexcept : object_{&object} {
+    handle_for_program(Reference<T>{object_});
+  }
   LentHandle(const LentHandle&) = delete;
   LentHandle& operator=(const LentHandle&) = delete;
-  ~LentHandle() { object_.uncount_handle(); }
+  ~LentHandle() {
+    if (object_->has_handle()) take_back(*object_);
+  }
 
  private:
-  T& object_;
+  const Reference<T> object_;
 };
 
 // Predefined handles are small numbers; all others are the addresses of their objects.

@@ -239,7 +239,7 @@ int handle(Communicator* own, int code, const std::string& text) {
   if (handler->action == Errhandler::Action::abort) abort_job(code, ("qpmesh: " + text).c_str());
   if (handler->action == Errhandler::Action::call) {
     MPI_Comm comm = own->handle();
-    const LentHandle lent{*own};
+    const LentHandle lent{*own};  // its function may free it
     int changeable = code;
     reinterpret_cast<MPI_Comm_errhandler_function*>(handler->function)(&comm, &changeable);
   }

@@ -449,6 +449,56 @@ static void freed_communicators(void) {
   GIVES(MPI_ERR_COMM, MPI_Comm_rank(kept, &value));
 }
 
+static MPI_Comm freed_by_handler, made_by_handler;
+static int frees_in_handler;
+static void free_where(MPI_Comm* where, int* code, ...) {
+  freed_by_handler = *where;
+  MPI_Comm_free(where);
+  ++frees_in_handler;
+  if (*code == MPI_ERR_TOPOLOGY) MPI_Comm_dup(MPI_COMM_SELF, &made_by_handler);
+}
+
+static void freed_by_their_handlers(void) {
+  if (open_mpi || mpich) return;
+  MPI_Errhandler freeing;
+  MPI_Request request, second;
+  MPI_Comm with;
+  int got[3] = {-1, -1, -1};
+  MPI_Comm_create_errhandler(free_where, &freeing);
+  for (int makes = 0; makes < 2; ++makes) {
+    for (int calls = 0; calls < 2; ++calls) {
+      MPI_Comm_dup(MPI_COMM_SELF, &with);
+      MPI_Comm_set_errhandler(with, freeing);
+      frees_in_handler = 0;
+      if (calls) MPI_Comm_call_errhandler(with, makes ? MPI_ERR_TOPOLOGY : MPI_ERR_RANK);
+      else if (makes) MPI_Cartdim_get(with, &value);
+      else MPI_Send(&value, 1, MPI_INT, 3, 1, with);
+      SAYS("a handler may free its communicator", frees_in_handler == 1);
+      GIVES(MPI_ERR_COMM, MPI_Comm_size(freed_by_handler, &value));
+      if (!makes) continue;
+      SAYS("and make another one",
+           MPI_Comm_size(made_by_handler, &value) == MPI_SUCCESS && value == 1);
+      MPI_Comm_free(&made_by_handler);
+    }
+  }
+  // The program has freed its own handle; the handler frees the one that it is lent.
+  MPI_Comm_dup(MPI_COMM_SELF, &with);
+  MPI_Comm_set_errhandler(with, freeing);
+  MPI_Irecv(&got[0], 1, MPI_INT, 0, 14, with, &request);
+  MPI_Irecv(&got[1], 2, MPI_INT, 0, 15, with, &second);
+  MPI_Send((int[]){4, 5}, 2, MPI_INT, 0, 14, with);
+  MPI_Send((int[]){6}, 1, MPI_INT, 0, 15, with);
+  MPI_Comm_free(&with);
+  frees_in_handler = 0;
+  GIVES(MPI_ERR_TRUNCATE, MPI_Wait(&request, MPI_STATUS_IGNORE));
+  SAYS("a handler may free the handle that it is lent", frees_in_handler == 1 && got[0] == 4);
+  MPI_Comm_dup(MPI_COMM_SELF, &with);  // where the other one was, if it had gone
+  SAYS("the communicator stays for what is in flight",
+       MPI_Wait(&second, MPI_STATUS_IGNORE) == MPI_SUCCESS && got[1] == 6);
+  MPI_Comm_free(&with);
+  MPI_Errhandler_free(&freeing);
+}
+
 static void freed_keys(void) {
   int key, flag = -1;
   MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &key, NULL);
@@ -483,6 +533,7 @@ int main(int argc, char** argv) {
       {"freed_hints", freed_hints, 1},
       {"freed_handlers", freed_handlers, 1},
       {"freed_communicators", freed_communicators, 1},
+      {"freed_by_their_handlers", freed_by_their_handlers, 1},
       {"freed_keys", freed_keys, 1},
   };
   return RUN_SCENARIOS(scenarios, argc, argv);
