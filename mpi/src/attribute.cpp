@@ -70,7 +70,7 @@ int create_keyval(const char* function, Owner owner, Copy* copy, Erase* erase, i
                   void* extra_state) {
   return while_running(function, [&] {
     require(number != nullptr, MPI_ERR_ARG, "keyval is null");
-    auto key = Reference<Keyval>::adopt(new Keyval);
+    auto key = make<Keyval>();
     key->owner = owner;
     key->copy = reinterpret_cast<void (*)()>(copy);
     key->erase = reinterpret_cast<void (*)()>(erase);

@@ -39,9 +39,7 @@ Group& group_of(Communicator& communicator) {
   if (!communicator.group) {
     std::vector<int> ranks(static_cast<std::size_t>(communicator.size));
     check(qpmesh_ranks_in(communicator.mesh, world_mesh(), ranks.data()));
-    communicator.group =
-        Reference<Group>::adopt(new Group{std::move(ranks), communicator_of(MPI_COMM_WORLD)->rank});
-    communicator.group->handles = 0;  // until MPI_Comm_group
+    communicator.group = make<Group>(std::move(ranks), communicator_of(MPI_COMM_WORLD)->rank);
   }
   return *communicator.group;
 }
@@ -63,23 +61,23 @@ void copy_properties(Communicator& copy, Communicator& parent) {
   try {
     parent.attributes.copy_to(copy.attributes, parent.handle());
   } catch (const Failure&) {  // what was copied until then goes by its delete functions
+    const LentHandle lent{copy};
     copy.attributes.clear(copy.handle());
     throw;
   }
 }
 
-Communicator* duplicate(Communicator& parent) {
-  auto copy = Reference<Communicator>::adopt(duplicate_ranks(parent));
+Reference<Communicator> duplicate(Communicator& parent) {
+  auto copy = duplicate_ranks(parent);
   copy_properties(*copy, parent);
-  return copy.release();
+  return copy;
 }
 
 // Those hints, and of the others those that the standard has: promises, of which none is needed
 // here.
 void add_hints(Communicator& own, const Reference<Info>& before, MPI_Info others) {
   const Info* const given = given_hints(others);
-  auto promises = Reference<Info>::adopt(before ? new Info{before->pairs()} : new Info);
-  promises->handles = 0;  // it may lie where the program freed one, whose copies are none
+  auto promises = before ? make<Info>(before->pairs()) : make<Info>();
   for (const char* const key : {"mpi_assert_no_any_tag", "mpi_assert_no_any_source",
                                 "mpi_assert_exact_length", "mpi_assert_allow_overtaking"}) {
     if (given == nullptr) break;
@@ -91,20 +89,21 @@ void add_hints(Communicator& own, const Reference<Info>& before, MPI_Info others
 void set_hints(Communicator& copy, MPI_Info info) { add_hints(copy, {}, info); }
 
 // A duplicate that is there as an object at once, and as a communicator when the request has ended.
-Communicator* duplicate_async(Communicator& parent, const MPI_Info* info, MPI_Request* handle) {
+Reference<Communicator> duplicate_async(Communicator& parent, const MPI_Info* info,
+                                        MPI_Request* handle) {
   require(handle != nullptr, MPI_ERR_ARG, "request is null");
-  auto copy = Reference<Communicator>::adopt(new Communicator{parent, nullptr});
+  auto copy = make<Communicator>(parent, nullptr);
   inherit(*copy, parent);
   copy_properties(*copy, parent);
   if (info != nullptr) set_hints(*copy, *info);
   auto request = std::make_unique<Request>(&parent, Request::Kind::collective);
   check(qpmesh_duplicate_async(parent.mesh, nullptr, &copy->mesh, &request->operation));
   *handle = request.release()->handle();
-  return copy.release();
+  return copy;
 }
 
-Communicator* create(Communicator& parent, const Group& group, int tag) {
-  if (group.rank == MPI_UNDEFINED) return nullptr;
+Reference<Communicator> create(Communicator& parent, const Group& group, int tag) {
+  if (group.rank == MPI_UNDEFINED) return {};
   // As the parent's ranks.
   const Group& all = group_of(parent);
   std::vector<int> place(static_cast<std::size_t>(communicator_of(MPI_COMM_WORLD)->size), -1);
@@ -131,14 +130,14 @@ bool is_by_host(int split_type, MPI_Info hints) {
 }
 
 // The ranks of this host that take part; null for one that does not. Collective, also for those.
-Communicator* split_host(Communicator& parent, bool takes_part, int key) {
+Reference<Communicator> split_host(Communicator& parent, bool takes_part, int key) {
   qpmesh_communicator* host = nullptr;
   check(qpmesh_split_node(parent.mesh, key, nullptr, &host));
-  auto own = Reference<Communicator>::adopt(adopt(host, parent));
+  auto own = adopt(host, parent);
   int all_take_part = takes_part ? 1 : 0;
   check(qpmesh_allreduce(host, &all_take_part, &all_take_part, 1, QPMESH_INT32, QPMESH_LOGICAL_AND,
                          nullptr));
-  if (all_take_part != 0) return own.release();
+  if (all_take_part != 0) return own;
   return split_ranks(*own, takes_part ? 0 : MPI_UNDEFINED, key);
 }
 
@@ -149,31 +148,31 @@ int make_communicator(const char* function, MPI_Comm comm, MPI_Comm* newcomm, co
   return on_communicator(function, comm, [&](Communicator& own) {
     check_addresses(newcomm);
     *newcomm = MPI_COMM_NULL;
-    if (Communicator* const made = body(own)) *newcomm = made->handle();
+    if (auto made = body(own)) *newcomm = handle_for_program(std::move(made));
   });
 }
 
 }  // namespace
 
-Communicator* adopt(qpmesh_communicator* mesh, const Communicator& parent) {
-  auto* const own = new Communicator{mesh};
+Reference<Communicator> adopt(qpmesh_communicator* mesh, const Communicator& parent) {
+  auto own = make<Communicator>(mesh);
   inherit(*own, parent);
   return own;
 }
 
-Communicator* duplicate_ranks(Communicator& parent) {
+Reference<Communicator> duplicate_ranks(Communicator& parent) {
   qpmesh_communicator* copy = nullptr;
   check(qpmesh_duplicate(parent.mesh, nullptr, &copy));
   return adopt(copy, parent);
 }
 
-Communicator* split_ranks(Communicator& parent, int color, int key) {
+Reference<Communicator> split_ranks(Communicator& parent, int color, int key) {
   require(color >= 0 || color == MPI_UNDEFINED, MPI_ERR_ARG, "color ", color,
           " is neither 0 or more nor MPI_UNDEFINED");
   qpmesh_communicator* part = nullptr;
   check(qpmesh_split(parent.mesh, color == MPI_UNDEFINED ? QPMESH_NO_COLOR : color, key, nullptr,
                      &part));
-  return part == nullptr ? nullptr : adopt(part, parent);
+  return part == nullptr ? Reference<Communicator>{} : adopt(part, parent);
 }
 
 }  // namespace qpmesh::mpi
@@ -214,9 +213,9 @@ QPMESH_MPI_ENTRY(Comm_dup, (MPI_Comm comm, MPI_Comm* newcomm)) {
 
 QPMESH_MPI_ENTRY(Comm_dup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm)) {
   return make_communicator("MPI_Comm_dup_with_info", comm, newcomm, [&](Communicator& own) {
-    auto copy = Reference<Communicator>::adopt(duplicate(own));
+    auto copy = duplicate(own);
     set_hints(*copy, info);
-    return copy.release();
+    return copy;
   });
 }
 
@@ -291,7 +290,7 @@ QPMESH_MPI_ENTRY(Comm_get_info, (MPI_Comm comm, MPI_Info* info)) {
   return on_communicator("MPI_Comm_get_info", comm, [&](const Communicator& own) {
     const Reference<Info> hints = own.info.get();
     check_addresses(info);
-    *info = (hints ? new Info{hints->pairs()} : new Info)->handle();
+    *info = handle_for_program(hints ? make<Info>(hints->pairs()) : make<Info>());
   });
 }
 

@@ -86,12 +86,12 @@ int on_communicator(const char* function, MPI_Comm handle, Body&& body) {
 // Its ranks, by their ranks in MPI_COMM_WORLD. Local.
 Group& group_of(Communicator& communicator);
 
-// Makes the handle of a new communicator: error handler and info are the parent's; attributes and
+// Makes a communicator of the mesh's: the error handler is the parent's; hints, attributes and
 // topology are not.
-Communicator* adopt(qpmesh_communicator* mesh, const Communicator& parent);
+Reference<Communicator> adopt(qpmesh_communicator* mesh, const Communicator& parent);
 // A duplicate of the ranks alone, for topology.cpp: without attributes. Collective.
-Communicator* duplicate_ranks(Communicator& parent);
+Reference<Communicator> duplicate_ranks(Communicator& parent);
 // The ranks of equal color, ordered by key; null for MPI_UNDEFINED. Collective.
-Communicator* split_ranks(Communicator& parent, int color, int key);
+Reference<Communicator> split_ranks(Communicator& parent, int color, int key);
 
 }  // namespace qpmesh::mpi

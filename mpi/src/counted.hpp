@@ -74,6 +74,12 @@ class Reference {
   T* object_ = nullptr;
 };
 
+// A new object.
+template <class T, class... Arguments>
+Reference<T> make(Arguments&&... arguments) {
+  return Reference<T>::adopt(new T{std::forward<Arguments>(arguments)...});
+}
+
 // Memory of the objects of one kind. It goes to others of that kind, and never back: whoever looks
 // at an object by a handle that was freed finds zeros, or another object.
 class KeptMemory {
@@ -107,12 +113,11 @@ class KeptMemory {
   std::vector<void*> free_;
 };
 
-// An object that a program has a handle of. When that is freed it is a handle of nothing, although
-// the object may live on in what uses it.
+// An object that a program may have handles of: handle_for_program gives each. When they are freed
+// they are handles of nothing, although the object may live on in what uses it.
 template <class T>
 struct Handled : Counted {
-  // Who makes an object gives its handle to the program, in most cases once.
-  std::atomic<int> handles{1};
+  std::atomic<int> handles{0};
   static constexpr int handles_max = (1 << 30) - 1;  // bits above are the kind's own
 
   bool has_handle() const noexcept {
@@ -154,7 +159,7 @@ void take_back(T& object) {
   release(&object);
 }
 
-// One more handle of the object, which the program will free.
+// A handle of the object, which the program will free.
 template <class T>
 auto handle_for_program(Reference<T> object) noexcept {
   object->count_handle();

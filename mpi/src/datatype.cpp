@@ -87,7 +87,7 @@ MPI_Count product(MPI_Count left, MPI_Count right) {
 
 Reference<Datatype> make_type(std::vector<Part> parts, Recipe recipe,
                               std::optional<Bounds> bounds) {
-  auto type = Reference<Datatype>::adopt(new Datatype);
+  auto type = make<Datatype>();
   type->parts = std::move(parts);
   type->recipe = std::move(recipe);
   for (const Part& part : type->parts) {

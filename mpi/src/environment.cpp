@@ -208,10 +208,10 @@ QPMESH_MPI_ENTRY(Abi_get_version, (int* major, int* minor)) {
 QPMESH_MPI_ENTRY(Abi_get_info, (MPI_Info * info)) {
   return guarded("MPI_Abi_get_info", [&] {
     check_addresses(info);
-    *info = (new Info{{{"mpi_aint_size", std::to_string(sizeof(MPI_Aint))},
-                       {"mpi_count_size", std::to_string(sizeof(MPI_Count))},
-                       {"mpi_offset_size", std::to_string(sizeof(MPI_Offset))}}})
-                ->handle();
+    *info = handle_for_program(
+        make<Info>(Info::Pairs{{"mpi_aint_size", std::to_string(sizeof(MPI_Aint))},
+                               {"mpi_count_size", std::to_string(sizeof(MPI_Count))},
+                               {"mpi_offset_size", std::to_string(sizeof(MPI_Offset))}}));
   });
 }
 
@@ -219,7 +219,7 @@ QPMESH_MPI_ENTRY(Abi_get_info, (MPI_Info * info)) {
 QPMESH_MPI_ENTRY(Get_hw_resource_info, (MPI_Info * info)) {
   return while_running("MPI_Get_hw_resource_info", [&] {
     check_addresses(info);
-    *info = (new Info)->handle();
+    *info = handle_for_program(make<Info>());
   });
 }
 

@@ -255,10 +255,10 @@ template <class Function>
 int create_errhandler(const char* name, Function* function, MPI_Errhandler* result) {
   return while_running(name, [&] {
     require(function != nullptr && result != nullptr, MPI_ERR_ARG, "an argument is null");
-    auto handler = Reference<Errhandler>::adopt(new Errhandler);
+    auto handler = make<Errhandler>();
     handler->action = Errhandler::Action::call;
     handler->function = reinterpret_cast<void (*)()>(function);
-    *result = handler.release()->handle();
+    *result = handle_for_program(std::move(handler));
   });
 }
 

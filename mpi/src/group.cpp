@@ -25,7 +25,7 @@ int own_rank_in_world() {
 
 MPI_Group made(std::vector<int> ranks) {
   if (ranks.empty()) return MPI_GROUP_EMPTY;
-  return (new Group{std::move(ranks), own_rank_in_world()})->handle();
+  return handle_for_program(make<Group>(std::move(ranks), own_rank_in_world()));
 }
 
 // Where each rank of the world is in a group.

@@ -92,7 +92,7 @@ QPMESH_MPI_ENTRY(Abi_set_fortran_info, (MPI_Info info)) {
     const std::lock_guard lock{fortran_mutex};
     require(!fortran_info, MPI_ERR_ABI, "it has been set");
     const Info& own = given_info(info);
-    fortran_info = Reference<Info>::adopt(new Info{own.pairs()});
+    fortran_info = make<Info>(own.pairs());
   });
 }
 
@@ -100,7 +100,7 @@ QPMESH_MPI_ENTRY(Abi_get_fortran_info, (MPI_Info * info)) {
   return guarded("MPI_Abi_get_fortran_info", [&] {
     check_addresses(info);
     const std::lock_guard lock{fortran_mutex};
-    *info = fortran_info ? (new Info{fortran_info->pairs()})->handle() : MPI_INFO_NULL;
+    *info = fortran_info ? handle_for_program(make<Info>(fortran_info->pairs())) : MPI_INFO_NULL;
   });
 }
 

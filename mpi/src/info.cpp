@@ -82,7 +82,7 @@ void store(std::string_view text, char* target, std::size_t length_max) {
   target[length] = '\0';
 }
 
-MPI_Info copy_of(const Info& info) { return (new Info{info.pairs()})->handle(); }
+MPI_Info copy_of(const Info& info) { return handle_for_program(make<Info>(info.pairs())); }
 
 }  // namespace
 
@@ -131,7 +131,7 @@ using namespace qpmesh::mpi;
 QPMESH_MPI_ENTRY(Info_create, (MPI_Info * info)) {
   return guarded("MPI_Info_create", [&] {
     check_addresses(info);
-    *info = (new Info)->handle();
+    *info = handle_for_program(make<Info>());
   });
 }
 QPMESH_MPI_ENTRY(Info_create_env, (int, char*[], MPI_Info* info)) {

@@ -212,11 +212,11 @@ int create_operation(const char* name, MPI_User_function* function, MPI_User_fun
   return while_running(name, [&] {
     require((function != nullptr || large != nullptr) && op != nullptr, MPI_ERR_ARG,
             "an argument is null");
-    auto operation = Reference<Operation>::adopt(new Operation);
+    auto operation = make<Operation>();
     operation->function = function;
     operation->large_function = large;
     operation->commutative = commute != 0;
-    *op = operation.release()->handle();
+    *op = handle_for_program(std::move(operation));
   });
 }
 

@@ -139,6 +139,7 @@ using Table = std::array<Datatype*, predefined_datatypes>;
 void add(Table& table, MPI_Datatype handle, const char* name, Datatype* type) {
   type->predefined = handle;
   type->name.set(name);
+  type->count_handle();  // the number is one, and stays
   type->commit();
   table[number_of(handle) - first_datatype] = type;
 }

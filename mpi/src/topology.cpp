@@ -56,12 +56,12 @@ template <class Make>
 MPI_Comm create(Communicator& parent, std::int64_t ranks, const Make& make) {
   require(ranks <= parent.size, MPI_ERR_TOPOLOGY, "a topology of ", ranks, " ranks for ",
           parent.size);
-  Communicator* const made = ranks == parent.size
-                                 ? duplicate_ranks(parent)
-                                 : split_ranks(parent, parent.rank < ranks ? 0 : MPI_UNDEFINED, 0);
-  if (made == nullptr) return MPI_COMM_NULL;
+  auto made = ranks == parent.size
+                  ? duplicate_ranks(parent)
+                  : split_ranks(parent, parent.rank < ranks ? 0 : MPI_UNDEFINED, 0);
+  if (!made) return MPI_COMM_NULL;
   made->topology = std::make_shared<const Topology>(make(made->rank));
-  return made->handle();
+  return handle_for_program(std::move(made));
 }
 
 // ---- grids ----
@@ -206,9 +206,9 @@ std::vector<int> weights_of(const int* weights, int count) {
 }
 
 MPI_Comm adopt_graph(Communicator& parent, Topology graph) {
-  Communicator* const made = duplicate_ranks(parent);
+  auto made = duplicate_ranks(parent);
   made->topology = std::make_shared<const Topology>(std::move(graph));
-  return made->handle();
+  return handle_for_program(std::move(made));
 }
 
 // An edge on its way to the ranks at its ends.
@@ -407,10 +407,10 @@ QPMESH_MPI_ENTRY(Cart_sub, (MPI_Comm comm, const int remain_dims[], MPI_Comm* ne
       lengths.push_back(grid.lengths[i]);
       periods.push_back(grid.periods[i]);
     }
-    Communicator* const made = split_ranks(own, color, key);
+    auto made = split_ranks(own, color, key);
     made->topology = std::make_shared<const Topology>(
         make_grid(std::move(lengths), std::move(periods), made->rank));
-    *newcomm = made->handle();
+    *newcomm = handle_for_program(std::move(made));
   });
 }
 

@@ -93,7 +93,7 @@ int subarray(const char* function, int dimension_count, const Count* lengths,
     for (const Count* list : {lengths, sub_lengths, starts})
       note(counts_of<Count>(recipe), list, dimension_count);
     recipe.numbers.push_back(order);
-    *result = make_array(dimensions, element, std::move(recipe)).release()->handle();
+    *result = handle_for_program(make_array(dimensions, element, std::move(recipe)));
   });
 }
 
@@ -163,7 +163,7 @@ int distributed(const char* function, int size, int rank, int dimension_count, c
     for (const int* list : {distributions, arguments, processes})
       note(recipe.numbers, list, dimension_count);
     recipe.numbers.push_back(order);
-    *result = make_array(dimensions, element, std::move(recipe)).release()->handle();
+    *result = handle_for_program(make_array(dimensions, element, std::move(recipe)));
   });
 }
 

@@ -45,7 +45,7 @@ void require_given(const void* pointer, MPI_Count count, const char* name) {
 void finish(MPI_Datatype* result, std::vector<Part> parts, Recipe recipe,
             std::optional<Bounds> bounds = {}) {
   require(result != nullptr, MPI_ERR_ARG, "newtype is null");
-  *result = make_type(std::move(parts), std::move(recipe), bounds).release()->handle();
+  *result = handle_for_program(make_type(std::move(parts), std::move(recipe), bounds));
 }
 
 template <class Count>

@@ -152,7 +152,7 @@ MPI_Datatype numeric_type(std::span<const Numeric> rows, int combiner, std::vect
                         {.combiner = combiner, .numbers = std::move(asked)});
   type->commit();
   made.push_back(type);
-  return type->handle();
+  return handle_for_program(std::move(type));  // which it cannot free
 }
 
 }  // namespace
@@ -192,10 +192,11 @@ QPMESH_MPI_ENTRY(Type_dup, (MPI_Datatype datatype, MPI_Datatype* newtype)) {
     try {
       old.attributes.copy_to(copy->attributes, datatype);
     } catch (const Failure&) {  // what was copied until then goes by its delete functions
+      const LentHandle lent{*copy};
       copy->attributes.clear(copy->handle());
       throw;
     }
-    *newtype = copy.release()->handle();
+    *newtype = handle_for_program(std::move(copy));
   });
 }
 

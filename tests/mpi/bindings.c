@@ -138,7 +138,7 @@ static void abi(void) {
 }
 
 static void fortran_told_once(void) {
-  MPI_Info info = MPI_INFO_ENV, given;
+  MPI_Info info = MPI_INFO_ENV, given, freed;
   int yes = 0x1234, no = 0x4321, got_yes = -1, got_no = -1, is_set = -1, flag = 0;
   const signed char byte_yes = -1, byte_no = 0;
   signed char got_byte_yes = 5, got_byte_no = 5;
@@ -148,7 +148,12 @@ static void fortran_told_once(void) {
   SAYS("nobody has told of Fortran's types", info == MPI_INFO_NULL);
   MPI_Info_create(&given);
   MPI_Info_set(given, "mpi_integer_size", "4");
+  MPI_Info_create(&freed);
+  const MPI_Info kept = freed;
+  MPI_Info_free(&freed);
   SAYS("a binding tells of them", MPI_Abi_set_fortran_info(given) == MPI_SUCCESS);
+  SAYS("what the library keeps of them is no handle of the program's",
+       class_of(MPI_Info_set(kept, "mpi_integer_size", "2")) == MPI_ERR_INFO);
   MPI_Info_set(given, "mpi_integer_size", "8");
   MPI_Abi_get_fortran_info(&info);
   MPI_Info_get(info, "mpi_integer_size", 15, value, &flag);

@@ -323,6 +323,20 @@ static void freed_types(void) {
   GIVES(MPI_ERR_TYPE, MPI_Type_size(kept, &value));
 }
 
+static void freed_where_inner_types_lie(void) {
+  if (open_mpi || mpich) return;
+  MPI_Datatype old, made;
+  MPI_Type_contiguous(2, MPI_INT, &old);
+  const MPI_Datatype kept = old;
+  MPI_Type_free(&old);
+  MPI_Type_create_subarray(2, (int[]){4, 4}, (int[]){2, 2}, (int[]){1, 1}, MPI_ORDER_C, MPI_INT,
+                           &made);
+  SAYS("a type of an array has another handle than its rows", made != kept);
+  GIVES(MPI_ERR_TYPE, MPI_Type_size(kept, &value));
+  MPI_Type_free(&made);
+  GIVES(MPI_ERR_TYPE, MPI_Type_size(kept, &value));
+}
+
 static int size_seen;
 static void add_pairs(void* in, void* inout, int* count, MPI_Datatype* type) {
   if (MPI_Type_size(*type, &size_seen) != MPI_SUCCESS) size_seen = -1;
@@ -528,6 +542,7 @@ int main(int argc, char** argv) {
       {"texts", texts, 1},
       {"in_lists", in_lists, 1},
       {"freed_types", freed_types, 1},
+      {"freed_where_inner_types_lie", freed_where_inner_types_lie, 1},
       {"freed_operations", freed_operations, 1},
       {"freed_groups", freed_groups, 1},
       {"freed_hints", freed_hints, 1},
