@@ -284,6 +284,7 @@ const std::string& keep_text(Communicator* where, const char* function, const Fa
 }
 
 int report(Communicator* where, const char* function, const Failure& failure) {
+  if (!is_running()) where = nullptr;  // a request may still have its communicator
   const std::string text = keep_text(where, function, failure);  // a copy: its handler may call MPI
   return handle(responsible(where), failure.code, text);
 }

@@ -65,7 +65,8 @@ int error_class_of(int qpmesh_code) noexcept;
 const std::string& keep_text(Communicator* where, const char* function, const Failure& failure);
 
 // Runs the error handler of the communicator; where there is none, that of MPI_COMM_SELF, or of
-// MPI_COMM_WORLD as long as only that was set. Returns the code where the handler returns.
+// MPI_COMM_WORLD as long as only that was set. Where MPI is not running an error is of no
+// communicator. Returns the code where the handler returns.
 int report(Communicator* where, const char* function, const Failure& failure);
 
 // The same of what a call threw.

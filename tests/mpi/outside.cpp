@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 
 #include "every_function.hpp"
 
@@ -74,6 +75,15 @@ Ending ending_of(const Call& call) {
   return ending;
 }
 
+// Where a call finds requests and messages.
+template <class T>
+void fill(T) {}
+template <class T>
+void fill(T* address) {
+  if constexpr (std::is_same_v<T, MPI_Request>) *address = given.request;
+  if constexpr (std::is_same_v<T, MPI_Message>) *address = given.message;
+}
+
 template <class Result, class... Arguments>
 void try_outside(std::string_view name, Result (*function)(Arguments...)) {
   if (has_no_say(name)) return;
@@ -82,6 +92,7 @@ void try_outside(std::string_view name, Result (*function)(Arguments...)) {
   arguments_with_memory = 0;
   const auto [text, status] = ending_of([&] {
     const std::tuple<Arguments...> arguments{Value<Arguments>::get()...};
+    std::apply([](auto... each) { (fill(each), ...); }, arguments);
     std::apply(function, arguments);
   });
   const std::string why = is_before ? "MPI_Init has not been called" : "MPI has been finalized";
@@ -114,15 +125,31 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm comm = MPI_COMM_NULL;
   MPI_Datatype datatype = MPI_DATATYPE_NULL;
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Request started = MPI_REQUEST_NULL;
+  MPI_Message message = MPI_MESSAGE_NULL;
+  int number = 0;
+  int got = 0;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   MPI_Type_vector(2, 1, 2, MPI_INT, &datatype);
   MPI_Type_commit(&datatype);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Recv_init(&got, 1, MPI_INT, 0, 1, comm, &request);
+  MPI_Irecv(&got, 1, MPI_INT, 0, 2, comm, &started);
+  MPI_Send(&number, 1, MPI_INT, 0, 2, comm);
+  MPI_Send(&number, 1, MPI_INT, 0, 3, comm);
+  MPI_Mprobe(0, 3, comm, &message, MPI_STATUS_IGNORE);
   MPI_Finalize();
   is_before = false;
   try_all();
   given.comm = comm;
   given.datatype = datatype;
-  try_all();
+  given.message = message;
+  given.number = 1;  // lists have one request
+  for (const MPI_Request each : {request, started}) {
+    given.request = each;
+    try_all();
+  }
   std::printf("%d calls\n", functions);
   return failures == 0 && functions > 1000 ? 0 : 1;
 }
