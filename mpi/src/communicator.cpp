@@ -50,14 +50,14 @@ void inherit(Communicator& child, const Communicator& parent) {
   child.errhandler.set(parent.errhandler.get());
 }
 
-// What a duplicate has beside its ranks. A copy function may fail: then there is none.
+// A duplicate gets what its parent has beside ranks and hints. A copy function may fail: then there
+// is no duplicate.
 void copy_properties(Communicator& copy, Communicator& parent) {
   copy.topology = parent.topology;
   {
     const std::lock_guard lock{group_mutex};
     copy.group = parent.group;
   }
-  copy.info.set(parent.info.get());
   try {
     parent.attributes.copy_to(copy.attributes, parent.handle());
   } catch (const Failure&) {  // what was copied until then goes by its delete functions
@@ -67,35 +67,37 @@ void copy_properties(Communicator& copy, Communicator& parent) {
   }
 }
 
-Reference<Communicator> duplicate(Communicator& parent) {
+Reference<Communicator> duplicate(Communicator& parent, Reference<Info> hints) {
   auto copy = duplicate_ranks(parent);
+  copy->info.set(std::move(hints));
   copy_properties(*copy, parent);
   return copy;
 }
 
-// Those hints, and of the others those that the standard has: promises, of which none is needed
-// here.
-void add_hints(Communicator& own, const Reference<Info>& before, MPI_Info others) {
-  const Info* const given = given_hints(others);
-  auto promises = before ? make<Info>(before->pairs()) : make<Info>();
+// A communicator keeps of the hints that it is given the promises that the standard has: nothing
+// here needs one. They take the place of those that it had; either may be null.
+Reference<Info> promises_of(const Info* before, const Info* given) {
+  auto promises = before != nullptr ? make<Info>(before->pairs()) : make<Info>();
   for (const char* const key : {"mpi_assert_no_any_tag", "mpi_assert_no_any_source",
                                 "mpi_assert_exact_length", "mpi_assert_allow_overtaking"}) {
     if (given == nullptr) break;
     if (const auto value = given->find(key)) promises->set(key, *value);
   }
-  own.info.set(std::move(promises));
+  return promises;
 }
-// Of a duplicate: in the place of its parent's.
-void set_hints(Communicator& copy, MPI_Info info) { add_hints(copy, {}, info); }
+// A duplicate that is given hints has none of its parent's.
+Reference<Info> promises_of(MPI_Info given) {
+  return promises_of(nullptr, given_info_or_null(given));
+}
 
-// A duplicate that is there as an object at once, and as a communicator when the request has ended.
-Reference<Communicator> duplicate_async(Communicator& parent, const MPI_Info* info,
+// The object is there at once, and the communicator when the request has ended.
+Reference<Communicator> duplicate_async(Communicator& parent, Reference<Info> hints,
                                         MPI_Request* handle) {
   require(handle != nullptr, MPI_ERR_ARG, "request is null");
   auto copy = make<Communicator>(parent, nullptr);
   inherit(*copy, parent);
+  copy->info.set(std::move(hints));
   copy_properties(*copy, parent);
-  if (info != nullptr) set_hints(*copy, *info);
   auto request = std::make_unique<Request>(&parent, Request::Kind::collective);
   check(qpmesh_duplicate_async(parent.mesh, nullptr, &copy->mesh, &request->operation));
   *handle = request.release()->handle();
@@ -125,7 +127,7 @@ bool is_by_host(int split_type, MPI_Info hints) {
   if (split_type == MPI_COMM_TYPE_SHARED) return true;
   if (split_type != MPI_COMM_TYPE_HW_GUIDED && split_type != MPI_COMM_TYPE_RESOURCE_GUIDED)
     return false;
-  const Info* const given = given_hints(hints);
+  const Info* const given = given_info_or_null(hints);
   return given != nullptr && given->find("mpi_hw_resource_type") == "mpi_shared_memory";
 }
 
@@ -208,27 +210,26 @@ QPMESH_MPI_ENTRY(Comm_compare, (MPI_Comm comm, MPI_Comm other, int* result)) {
 }
 
 QPMESH_MPI_ENTRY(Comm_dup, (MPI_Comm comm, MPI_Comm* newcomm)) {
-  return make_communicator("MPI_Comm_dup", comm, newcomm, duplicate);
+  return make_communicator("MPI_Comm_dup", comm, newcomm,
+                           [](Communicator& own) { return duplicate(own, own.info.get()); });
 }
 
 QPMESH_MPI_ENTRY(Comm_dup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm)) {
-  return make_communicator("MPI_Comm_dup_with_info", comm, newcomm, [&](Communicator& own) {
-    auto copy = duplicate(own);
-    set_hints(*copy, info);
-    return copy;
-  });
+  return make_communicator("MPI_Comm_dup_with_info", comm, newcomm,
+                           [&](Communicator& own) { return duplicate(own, promises_of(info)); });
 }
 
 QPMESH_MPI_ENTRY(Comm_idup, (MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request)) {
   return make_communicator("MPI_Comm_idup", comm, newcomm, [&](Communicator& own) {
-    return duplicate_async(own, nullptr, request);
+    return duplicate_async(own, own.info.get(), request);
   });
 }
 
 QPMESH_MPI_ENTRY(Comm_idup_with_info,
                  (MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm, MPI_Request* request)) {
-  return make_communicator("MPI_Comm_idup_with_info", comm, newcomm,
-                           [&](Communicator& own) { return duplicate_async(own, &info, request); });
+  return make_communicator("MPI_Comm_idup_with_info", comm, newcomm, [&](Communicator& own) {
+    return duplicate_async(own, promises_of(info), request);
+  });
 }
 
 QPMESH_MPI_ENTRY(Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm* newcomm)) {
@@ -282,8 +283,9 @@ QPMESH_MPI_ENTRY(Comm_disconnect, (MPI_Comm * comm)) {
 }
 
 QPMESH_MPI_ENTRY(Comm_set_info, (MPI_Comm comm, MPI_Info info)) {
-  return on_communicator("MPI_Comm_set_info", comm,
-                         [&](Communicator& own) { add_hints(own, own.info.get(), info); });
+  return on_communicator("MPI_Comm_set_info", comm, [&](Communicator& own) {
+    own.info.set(promises_of(own.info.get().get(), given_info_or_null(info)));
+  });
 }
 
 QPMESH_MPI_ENTRY(Comm_get_info, (MPI_Comm comm, MPI_Info* info)) {

@@ -120,7 +120,7 @@ Info& given_info(MPI_Info handle) {
                                                 : "this is no info object, or was freed");
 }
 
-const Info* given_hints(MPI_Info handle) {
+const Info* given_info_or_null(MPI_Info handle) {
   return handle == MPI_INFO_NULL ? nullptr : &given_info(handle);
 }
 

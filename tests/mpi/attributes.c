@@ -128,6 +128,32 @@ static void refusals(void) {
   MPI_Comm_free_keyval(&key);
 }
 
+static void freed_hints(void) {   // where a call fails of them, nothing was copied
+  if (open_mpi || mpich) return;  // which use memory that is not theirs
+#if MPI_VERSION >= 4
+  int key = -1;
+  MPI_Comm parent, child = MPI_COMM_NULL;
+  MPI_Info info;
+  MPI_Request request;
+  MPI_Comm_dup(MPI_COMM_WORLD, &parent);
+  MPI_Comm_set_errhandler(parent, MPI_ERRORS_RETURN);
+  MPI_Comm_create_keyval(copy_one_more, forget, &key, &extra);
+  MPI_Comm_set_attr(parent, key, NULL);
+  MPI_Info_create(&info);
+  const MPI_Info kept = info;
+  MPI_Info_free(&info);
+  copies = 0;
+  SAYS("a freed info is an error of dup_with_info",
+       class_of(MPI_Comm_dup_with_info(parent, kept, &child)) == MPI_ERR_INFO);
+  SAYS("and no attribute was copied before", copies == 0 && child == MPI_COMM_NULL);
+  SAYS("it is one of idup_with_info",
+       class_of(MPI_Comm_idup_with_info(parent, kept, &child, &request)) == MPI_ERR_INFO);
+  SAYS("and no attribute was copied before it", copies == 0 && child == MPI_COMM_NULL);
+  MPI_Comm_free(&parent);
+  MPI_Comm_free_keyval(&key);
+#endif
+}
+
 static void by_their_first_names(void) {  // of MPI 1: deprecated, and the same attributes
   int key = MPI_KEYVAL_INVALID, same = MPI_KEYVAL_INVALID, none = MPI_KEYVAL_INVALID, flag = -1;
   int* highest = NULL;
@@ -306,6 +332,7 @@ int main(int argc, char** argv) {
   const Scenario scenarios[] = {
     {"of_communicators", of_communicators, 1},
     {"refusals", refusals, 1},
+    {"freed_hints", freed_hints, 1},
     {"by_their_first_names", by_their_first_names, 1},
     {"of_types", of_types, 1},
     {"predefined", predefined, 1},
