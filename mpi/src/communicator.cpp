@@ -284,7 +284,9 @@ QPMESH_MPI_ENTRY(Comm_disconnect, (MPI_Comm * comm)) {
 
 QPMESH_MPI_ENTRY(Comm_set_info, (MPI_Comm comm, MPI_Info info)) {
   return on_communicator("MPI_Comm_set_info", comm, [&](Communicator& own) {
-    own.info.set(promises_of(own.info.get().get(), given_info_or_null(info)));
+    const Info* const given = given_info_or_null(info);
+    own.info.change(
+        [&](const Reference<Info>& before) { return promises_of(before.get(), given); });
   });
 }
 

@@ -33,6 +33,14 @@ class Changeable {
     const auto lock = lock_objects();
     std::swap(value_, value);
   }
+  // To next(what it is): no other thread changes it meanwhile.
+  template <class Next>
+  void change(const Next& next) {
+    T value{};  // what was there goes without the lock
+    const auto lock = lock_objects();
+    value = next(std::as_const(value_));
+    std::swap(value_, value);
+  }
 
  private:
   T value_{};

@@ -297,6 +297,35 @@ static void one_object_of_all(void) {
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
 }
 
+// Each thread has a promise of its own: what it sets nobody else takes back.
+static MPI_Comm shared_comm;
+static void promise(int index) {
+  static const char* const promises[threads] = {"mpi_assert_no_any_tag", "mpi_assert_no_any_source",
+                                                "mpi_assert_exact_length",
+                                                "mpi_assert_allow_overtaking"};
+  char text[8];
+  for (int turn = 0; turn < 50 * turns; ++turn) {
+    const char* const value = turn % 2 == 0 ? "true" : "false";
+    int flag = 0;
+    MPI_Info info, got;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, promises[index], value);
+    MPI_Comm_set_info(shared_comm, info);
+    MPI_Info_free(&info);
+    MPI_Comm_get_info(shared_comm, &got);
+    MPI_Info_get(got, promises[index], sizeof text - 1, text, &flag);
+    MPI_Info_free(&got);
+    expect(flag == 1 && strcmp(text, value) == 0);
+  }
+}
+static void promises_of_all(void) {
+  if (open_mpi || mpich) return;  // which keep others
+  MPI_Comm_dup(MPI_COMM_SELF, &shared_comm);
+  at_once(promise);
+  SAYS("no thread's promise is lost where another one gives one", none_wrong());
+  MPI_Comm_free(&shared_comm);
+}
+
 static void commit_shared(int index) {
   static MPI_Datatype type;
   for (int turn = 0; turn < turns; ++turn) {
@@ -324,6 +353,7 @@ int main(int argc, char** argv) {
                                 {"copies_of_what_changes", copies_of_what_changes, 1},
                                 {"functions_that_wait", functions_that_wait, 1},
                                 {"one_object_of_all", one_object_of_all, 1},
+                                {"promises_of_all", promises_of_all, 1},
                                 {"one_type_of_all", one_type_of_all, 1}};
   return RUN_SCENARIOS(scenarios, argc, argv);
 }
