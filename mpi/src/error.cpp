@@ -184,11 +184,12 @@ thread_local Failure last{MPI_SUCCESS, {}};
 
 std::string text_of(int code) {
   const bool is_last = code != MPI_SUCCESS && code == last.code && class_text(code) != nullptr;
-  return is_last ? last.text : name_of(code);
+  return is_last && !last.text.empty() ? last.text : name_of(code);
 }
 
-// "MPI_Send on MPI_COMM_WORLD, rank 1 of 4: MPI_ERR_RANK: rank 7 …"
-std::string described(const Communicator* where, const char* function, const Failure& failure) {
+// "MPI_Send on MPI_COMM_WORLD, rank 1 of 4: MPI_ERR_RANK: rank 7 …"; empty where there is no memory
+// for it: the code says enough.
+std::string described(const Communicator* where, const char* function, const Failure& failure) try {
   std::ostringstream text;
   text << function;
   if (where != nullptr) {
@@ -200,6 +201,8 @@ std::string described(const Communicator* where, const char* function, const Fai
   text << ": " << (failure.text.empty() ? name : name.substr(0, name.find(':')));
   if (!failure.text.empty()) text << (name.empty() ? "" : ": ") << failure.text;
   return std::move(text).str();
+} catch (const std::bad_alloc&) {
+  return {};
 }
 
 // ---- handlers ----
@@ -234,7 +237,8 @@ Reference<Errhandler> handler_of(const Communicator* own) {
 }
 
 // Runs the handler of a communicator, null before MPI_Init: returns the code where that returns.
-int handle(Communicator* own, int code, const std::string& text) {
+// The text may change in the program's function, which calls MPI.
+int run_handler(Communicator* own, int code, const std::string& text) {
   const Reference<Errhandler> handler = handler_of(own);  // its function may free it
   if (handler->action == Errhandler::Action::abort) abort_job(code, ("qpmesh: " + text).c_str());
   if (handler->action == Errhandler::Action::call) {
@@ -285,8 +289,7 @@ const std::string& keep_text(Communicator* where, const char* function, const Fa
 
 int report(Communicator* where, const char* function, const Failure& failure) {
   if (!is_running()) where = nullptr;  // a request may still have its communicator
-  const std::string text = keep_text(where, function, failure);  // a copy: its handler may call MPI
-  return handle(responsible(where), failure.code, text);
+  return run_handler(responsible(where), failure.code, keep_text(where, function, failure));
 }
 
 int report(Communicator* where, const char* function, const std::exception_ptr& thrown) {
@@ -410,6 +413,6 @@ QPMESH_MPI_ENTRY(Comm_call_errhandler, (MPI_Comm comm, int errorcode)) {
   if (own == nullptr)
     return guarded("MPI_Comm_call_errhandler", [&] { fail_without_communicator(comm); });
   const Failure failure{errorcode, {}};
-  handle(own, errorcode, described(own, "MPI_Comm_call_errhandler", failure));
+  run_handler(own, errorcode, described(own, "MPI_Comm_call_errhandler", failure));
   return MPI_SUCCESS;
 }

@@ -61,7 +61,8 @@ int error_class_of(int qpmesh_code) noexcept;
 
 // ---- at its end: the handler hears of it ----
 
-// MPI_Error_string gives this text from now on, in this thread.
+// MPI_Error_string gives this text from now on, in this thread. Empty where there is no memory for
+// it.
 const std::string& keep_text(Communicator* where, const char* function, const Failure& failure);
 
 // Runs the error handler of the communicator; where there is none, that of MPI_COMM_SELF, or of

@@ -2,6 +2,8 @@
 // programs link and start, and each is an error with its name, whoever calls it.
 #include <atomic>
 #include <cstdio>
+#include <new>
+#include <string>
 #include <string_view>
 
 #include "entry.hpp"
@@ -14,7 +16,11 @@ namespace {
 // returns unless a program sets another one, and the interface for tools has none: those are told
 // once, for many programs look at no code of theirs.
 int report_unsupported(std::string_view function, std::atomic_flag& told) {
-  Failure failure{MPI_ERR_UNSUPPORTED_OPERATION, "qpmesh does not have it (docs/mpi.md)"};
+  Failure failure{MPI_ERR_UNSUPPORTED_OPERATION, {}};
+  try {
+    failure.text = "qpmesh does not have it (docs/mpi.md)";
+  } catch (const std::bad_alloc&) {  // the code says enough
+  }
   const bool is_of_tools = function.starts_with("MPI_T_");
   const bool is_of_files =
       function.starts_with("MPI_File_") || function.starts_with("MPI_Register_datarep");
@@ -24,7 +30,8 @@ int report_unsupported(std::string_view function, std::atomic_flag& told) {
         function == "MPI_T_init_thread" ? MPI_T_ERR_CANNOT_INIT : MPI_T_ERR_NOT_INITIALIZED;
   }
   const std::string& text = keep_text(nullptr, function.data(), failure);
-  if (!told.test_and_set()) std::fprintf(stderr, "qpmesh: %s\n", text.c_str());
+  if (!told.test_and_set())
+    std::fprintf(stderr, "qpmesh: %s\n", text.empty() ? function.data() : text.c_str());
   return failure.code;
 }
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -16,6 +18,7 @@
 namespace {
 
 int functions = 0;
+bool memory_is_there = true;
 int failures = 0;
 
 void says(bool holds, const std::string& function, const char* sentence) {
@@ -50,6 +53,18 @@ int class_of_missing(std::string_view function) {
 bool has_error_handler(std::string_view function) {
   return !function.starts_with("MPI_T_") && !function.starts_with("MPI_File_") &&
          !function.starts_with("MPI_Register_datarep");
+}
+
+template <class... Arguments>
+int code_without_memory(int (*call)(Arguments...), const std::tuple<Arguments...>& arguments) {
+  memory_is_there = false;
+  int code = MPI_SUCCESS;
+  try {
+    code = std::apply(call, arguments);
+  } catch (const std::bad_alloc&) {  // a function of C has none to throw
+  }
+  memory_is_there = true;
+  return code;
 }
 
 // Not null before, null after the call: where a handle is to be set.
@@ -89,6 +104,7 @@ void try_missing(const std::string& function, int (*call)(Arguments...)) {
        function, "the text of the error names the function");
   const bool are_null =
       std::apply([](auto... each) { return (is_null_at(each) && ...); }, arguments);
+  says(code_without_memory(call, arguments) == code, function, "it needs no memory");
   // Whose lists of types are as long as the event has elements.
   says(are_null || function == "MPI_T_event_get_info", function, "handles are set to null");
   if (has_error_handler(function)) {
@@ -100,6 +116,14 @@ void try_missing(const std::string& function, int (*call)(Arguments...)) {
 }
 
 }  // namespace
+
+void* operator new(std::size_t bytes) {
+  void* const got = memory_is_there ? std::malloc(bytes) : nullptr;
+  if (got == nullptr) throw std::bad_alloc{};
+  return got;
+}
+void operator delete(void* got) noexcept { std::free(got); }
+void operator delete(void* got, std::size_t) noexcept { std::free(got); }
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
