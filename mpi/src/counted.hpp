@@ -81,7 +81,8 @@ Reference<T> make(Arguments&&... arguments) {
 }
 
 // Memory of the objects of one kind. It goes to others of that kind, and never back: whoever looks
-// at an object by a handle that was freed finds zeros, or another object.
+// at an object by a handle that was freed finds it without handles as long as it lives on, then
+// zeros, or another object.
 class KeptMemory {
  public:
   void* take(std::size_t bytes) {
