@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "entry.hpp"
+#include "info.hpp"
 #include "request.hpp"
 
 namespace qpmesh::mpi {
@@ -217,9 +218,18 @@ int collective(const char* function, MPI_Comm comm, Body&& body) {
   });
 }
 template <class Body>
-int begun(const char* function, MPI_Comm comm, MPI_Request* request, bool persistent, Body&& body) {
+int begun(const char* function, MPI_Comm comm, MPI_Request* request, Body&& body) {
   return on_communicator(function, comm, [&](Communicator& own) {
-    Call call{own, request, persistent};
+    Call call{own, request};
+    body(call);
+  });
+}
+template <class Body>
+int prepared(const char* function, MPI_Comm comm, MPI_Info info, MPI_Request* request,
+             Body&& body) {
+  return on_communicator(function, comm, [&](Communicator& own) {
+    given_info_or_null(info);
+    Call call{own, request, true};
     body(call);
   });
 }
@@ -238,16 +248,16 @@ void exchange_blocks(Call& call, const qpmesh_blocks& in, const qpmesh_blocks& o
 
 // Defines a collective in its three ways, in a text that is read twice (counted_entries.inc).
 // parameters: without communicator; use: what it does with a Call.
-#define QPMESH_MPI_COLLECTIVE(name, beginning, parameters, use)                                    \
-  QPMESH_MPI_COUNTED(name, (QPMESH_MPI_LIST parameters, MPI_Comm comm)) {                          \
-    return collective(QPMESH_MPI_NAME(name), comm, [&](Call& call) { use; });                      \
-  }                                                                                                \
-  QPMESH_MPI_COUNTED(beginning,                                                                    \
-                     (QPMESH_MPI_LIST parameters, MPI_Comm comm, MPI_Request * request)) {         \
-    return begun(QPMESH_MPI_NAME(beginning), comm, request, false, [&](Call& call) { use; });      \
-  }                                                                                                \
-  QPMESH_MPI_COUNTED(                                                                              \
-      name##_init, (QPMESH_MPI_LIST parameters, MPI_Comm comm, MPI_Info, MPI_Request * request)) { \
-    return begun(QPMESH_MPI_NAME(name##_init), comm, request, true, [&](Call& call) { use; });     \
+#define QPMESH_MPI_COLLECTIVE(name, beginning, parameters, use)                                   \
+  QPMESH_MPI_COUNTED(name, (QPMESH_MPI_LIST parameters, MPI_Comm comm)) {                         \
+    return collective(QPMESH_MPI_NAME(name), comm, [&](Call& call) { use; });                     \
+  }                                                                                               \
+  QPMESH_MPI_COUNTED(beginning,                                                                   \
+                     (QPMESH_MPI_LIST parameters, MPI_Comm comm, MPI_Request * request)) {        \
+    return begun(QPMESH_MPI_NAME(beginning), comm, request, [&](Call& call) { use; });            \
+  }                                                                                               \
+  QPMESH_MPI_COUNTED(name##_init, (QPMESH_MPI_LIST parameters, MPI_Comm comm, MPI_Info info,      \
+                                   MPI_Request * request)) {                                      \
+    return prepared(QPMESH_MPI_NAME(name##_init), comm, info, request, [&](Call& call) { use; }); \
   }
 #define QPMESH_MPI_LIST(...) __VA_ARGS__

@@ -314,10 +314,10 @@ using namespace qpmesh::mpi;
 
 QPMESH_MPI_ENTRY(Barrier, (MPI_Comm comm)) { return collective("MPI_Barrier", comm, barrier); }
 QPMESH_MPI_ENTRY(Ibarrier, (MPI_Comm comm, MPI_Request* request)) {
-  return begun("MPI_Ibarrier", comm, request, false, barrier);
+  return begun("MPI_Ibarrier", comm, request, barrier);
 }
-QPMESH_MPI_ENTRY(Barrier_init, (MPI_Comm comm, MPI_Info, MPI_Request* request)) {
-  return begun("MPI_Barrier_init", comm, request, true, barrier);
+QPMESH_MPI_ENTRY(Barrier_init, (MPI_Comm comm, MPI_Info info, MPI_Request* request)) {
+  return prepared("MPI_Barrier_init", comm, info, request, barrier);
 }
 
 #define QPMESH_MPI_ENTRIES "collectives.inc"

@@ -124,10 +124,10 @@ Reference<Communicator> create(Communicator& parent, const Group& group, int tag
 
 // Shared memory is the one thing of the hardware that is told apart.
 bool is_by_host(int split_type, MPI_Info hints) {
+  const Info* const given = given_info_or_null(hints);
   if (split_type == MPI_COMM_TYPE_SHARED) return true;
   if (split_type != MPI_COMM_TYPE_HW_GUIDED && split_type != MPI_COMM_TYPE_RESOURCE_GUIDED)
     return false;
-  const Info* const given = given_info_or_null(hints);
   return given != nullptr && given->find("mpi_hw_resource_type") == "mpi_shared_memory";
 }
 

@@ -253,9 +253,10 @@ QPMESH_MPI_ENTRY_OF(double, Wtick, (void)) {
   return static_cast<double>(Period::num) / static_cast<double>(Period::den);
 }
 
-QPMESH_MPI_ENTRY(Alloc_mem, (MPI_Aint size, MPI_Info, void* baseptr)) {
+QPMESH_MPI_ENTRY(Alloc_mem, (MPI_Aint size, MPI_Info info, void* baseptr)) {
   return while_running("MPI_Alloc_mem", [&] {
     require(size >= 0, MPI_ERR_ARG, size, " bytes are asked for");
+    given_info_or_null(info);
     check(qpmesh_allocate_here(mesh_of_world, static_cast<std::size_t>(size),
                                static_cast<void**>(baseptr)));
   });

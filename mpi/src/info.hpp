@@ -37,7 +37,7 @@ class Info : public Handled<Info> {
 Info* info_of(MPI_Info handle) noexcept;
 // An argument that must be there. Failure{MPI_ERR_INFO} where it is not.
 Info& given_info(MPI_Info handle);
-// An argument that may be MPI_INFO_NULL: null then.
+// An argument that may be MPI_INFO_NULL: null then. Calls to which hints mean nothing look, too.
 const Info* given_info_or_null(MPI_Info handle);
 
 }  // namespace qpmesh::mpi

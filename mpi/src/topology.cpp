@@ -474,9 +474,10 @@ QPMESH_MPI_ENTRY(Graph_neighbors, (MPI_Comm comm, int rank, int neighbors_max, i
 QPMESH_MPI_ENTRY(Dist_graph_create_adjacent,
                  (MPI_Comm comm, int indegree, const int sources[], const int source_weights[],
                   int outdegree, const int destinations[], const int destination_weights[],
-                  MPI_Info, int, MPI_Comm* newcomm)) {
+                  MPI_Info info, int, MPI_Comm* newcomm)) {
   return on_communicator("MPI_Dist_graph_create_adjacent", comm, [&](Communicator& own) {
     begin(newcomm);
+    given_info_or_null(info);
     const auto from = list_of(sources, indegree, "sources");
     const auto to = list_of(destinations, outdegree, "destinations");
     for (const int rank : from) check_rank(own, rank);
@@ -490,10 +491,11 @@ QPMESH_MPI_ENTRY(Dist_graph_create_adjacent,
   });
 }
 QPMESH_MPI_ENTRY(Dist_graph_create, (MPI_Comm comm, int n, const int sources[], const int degrees[],
-                                     const int destinations[], const int weights[], MPI_Info, int,
-                                     MPI_Comm* newcomm)) {
+                                     const int destinations[], const int weights[], MPI_Info info,
+                                     int, MPI_Comm* newcomm)) {
   return on_communicator("MPI_Dist_graph_create", comm, [&](Communicator& own) {
     begin(newcomm);
+    given_info_or_null(info);
     const auto from = list_of(sources, n, "sources");
     const auto counts = list_of(degrees, n, "degrees");
     int edge_count = 0;

@@ -410,6 +410,20 @@ static void freed_hints(void) {
   GIVES(MPI_ERR_INFO, MPI_Comm_set_info(comm, kept));
   GIVES(MPI_ERR_INFO, MPI_Comm_dup_with_info(comm, kept, &made));
   GIVES(MPI_ERR_INFO, MPI_Info_free(&(MPI_Info){kept}));
+  void* memory = NULL;
+  MPI_Request request;
+  GIVES(MPI_ERR_INFO, MPI_Alloc_mem(8, kept, &memory));
+  GIVES(MPI_ERR_INFO, MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, kept, &made));
+  GIVES(MPI_ERR_INFO, MPI_Dist_graph_create_adjacent(comm, 0, NULL, MPI_UNWEIGHTED, 0, NULL,
+                                                     MPI_UNWEIGHTED, kept, 0, &made));
+  GIVES(MPI_ERR_INFO,
+        MPI_Dist_graph_create(comm, 0, NULL, NULL, NULL, MPI_UNWEIGHTED, kept, 0, &made));
+#if MPI_VERSION >= 4
+  GIVES(MPI_ERR_INFO, MPI_Barrier_init(comm, kept, &request));
+  GIVES(MPI_ERR_INFO, MPI_Bcast_init(&value, 1, MPI_INT, 0, comm, kept, &request));
+#else
+  (void)request;
+#endif
   MPI_Comm_dup(comm, &made);
   MPI_Info_create(&info);
   MPI_Info_create(&copy);
