@@ -21,14 +21,14 @@ std::string Doing::text() const {
 void throw_last_error(const Doing& doing) { throw Error{doing.text(), *qpmesh_last_error()}; }
 
 void throw_error(const Doing& doing, qpmesh_code code, const std::string& cause,
-                 const std::string& hint) {
+                 const std::string& hint, int peer) {
   // As the library's own.
   const std::string text = std::string{"qpmesh: "} + qpmesh_code_name(code) + " in " +
                            doing.operation + ": " + cause +
                            (hint.empty() ? "" : " [hint: " + hint + "]");
   throw Error{doing.text(),
               {.code = code,
-               .peer = -1,
+               .peer = peer,
                .system_error = 0,
                .operation = doing.operation,
                .cause = cause.c_str(),

@@ -45,7 +45,7 @@ inline void require_ok(int code, const Doing& doing) {
   if (code != QPMESH_OK) throw_last_error(doing);
 }
 [[noreturn]] void throw_error(const Doing& doing, qpmesh_code code, const std::string& cause,
-                              const std::string& hint);
+                              const std::string& hint, int peer = -1);
 [[noreturn]] inline void bad_argument(const Doing& doing, const std::string& cause,
                                       const std::string& hint) {
   throw_error(doing, QPMESH_BAD_ARGUMENT, cause, hint);

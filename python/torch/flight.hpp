@@ -16,8 +16,13 @@
 
 namespace qpmesh_torch {
 
-// Messages that belong to a collective have tags from here on, one for each that may be in flight.
+// Messages of the backend's own have tags from here on, one for each operation that may be in
+// flight. number: the same on all ranks.
 constexpr int own_tag_min = 0x7fff'0000;
+enum class OwnTags : int { of_collectives = own_tag_min, of_monitored_barriers = 0x7fff'8000 };
+constexpr int own_tag(OwnTags kind, std::uint64_t number) noexcept {
+  return static_cast<int>(kind) + static_cast<int>(number & 0x7fff);
+}
 
 // The requests of one operation, and what they need. Any thread; whoever finds the end settles it.
 class Flight : public std::enable_shared_from_this<Flight> {
@@ -34,7 +39,9 @@ class Flight : public std::enable_shared_from_this<Flight> {
   const Doing& doing() const noexcept { return doing_; }
   Group& group() const noexcept { return *group_; }
   int timeout_ms() const noexcept { return timeout_ms_; }
-  int own_tag() const noexcept { return own_tag_min + static_cast<int>(doing_.number & 0xffff); }
+  int own_tag() const noexcept {
+    return qpmesh_torch::own_tag(OwnTags::of_collectives, doing_.number);
+  }
   // For an _async call to store its request in.
   qpmesh_request** request() { return &requests_.emplace_back(nullptr); }
   // Memory that the requests use.

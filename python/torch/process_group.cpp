@@ -1,13 +1,10 @@
 #include "torch/process_group.hpp"
 
-#include <ATen/ops/empty.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/zeros.h>
-
 #include <algorithm>
 #include <numeric>
 #include <optional>
 
+#include "torch/monitored_barrier.hpp"
 #include "torch/sparse.hpp"
 
 namespace qpmesh_torch {
@@ -458,61 +455,14 @@ void ProcessGroup::require_tag(const char* operation, int tag) const {
 }
 
 void ProcessGroup::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
-  if (!wait_all_ranks) {
-    barrier(options)->wait();
-    return;
-  }
-  const char* const name = "monitored_barrier";
-  Launch launch{*this, c10d::OpType::BARRIER, name, "qpmesh:barrier", options.timeout};
-  ++collectives_;
-  const int tag = launch.flight().own_tag();
-  const milliseconds limit{launch.flight().timeout_ms()};
-  Tensors all{at::zeros({getSize()}, at::kByte)};
-  auto* const has_come = all.front().data_ptr<std::uint8_t>();
-  has_come[getRank()] = 1;
-  if (getRank() == 0) {
-    std::vector<Begun> words;
-    for (int rank = 1; rank < getSize(); ++rank) {
-      Tensors word{at::empty({1}, at::kByte)};
-      words.push_back(receive(c10d::OpType::RECV, name, word, rank, tag, limit));
-    }
-    const auto deadline = std::chrono::steady_clock::now() + limit;
-    for (int rank = 1; rank < getSize(); ++rank) {
-      const auto left =
-          std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
-      try {
-        has_come[rank] =
-            words[static_cast<std::size_t>(rank) - 1]->wait(std::max(left, milliseconds{1}));
-      } catch (const Error& error) {
-        if (error.code() != QPMESH_TIMEOUT) throw;
-      }
-    }
-    // Who has come is told who has not.
-    for (int rank = 1; rank < getSize(); ++rank)
-      if (has_come[rank] != 0) send(name, all, rank, tag, limit)->wait();
-  } else {
-    Tensors word{at::ones({1}, at::kByte)};
-    send(name, word, 0, tag, limit)->wait();
-    // Rank 0 may have come later, and waits as long from then on.
-    receive(c10d::OpType::RECV, name, all, 0, tag, 2 * limit)->wait();
-  }
-  std::string missing;
-  for (int rank = 0; rank < getSize(); ++rank)
-    if (has_come[rank] == 0) missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
-  if (missing.empty()) return;
-  throw_error(launch.doing(), QPMESH_TIMEOUT,
-              "of the " + std::to_string(getSize()) + " ranks these have not come: " + missing,
-              "they may have ended, or wait in another call");
+  if (wait_all_ranks)
+    monitored_barrier(*group_, ++monitored_barriers_, group_->timeout_ms(options.timeout));
+  else barrier(options)->wait();
 }
 
 ProcessGroup::Begun ProcessGroup::send(Tensors& tensors, int destination, int tag) {
   require_tag("send", tag);
-  return send("send", tensors, destination, tag, c10d::kUnsetTimeout);
-}
-
-ProcessGroup::Begun ProcessGroup::send(const char* operation, Tensors& tensors, int destination,
-                                       int tag, milliseconds timeout) {
-  Launch launch{*this, c10d::OpType::SEND, operation, "qpmesh:send", timeout, false};
+  Launch launch{*this, c10d::OpType::SEND, "send", "qpmesh:send", c10d::kUnsetTimeout, false};
   const at::Tensor& tensor = launch.only(tensors);
   const Elements elements = launch.elements(tensor);
   launch.begun(qpmesh_send_async(launch.communicator(), source(launch.flight(), tensor),
@@ -522,9 +472,9 @@ ProcessGroup::Begun ProcessGroup::send(const char* operation, Tensors& tensors, 
 }
 
 ProcessGroup::Begun ProcessGroup::receive(c10d::OpType type, const char* operation,
-                                          Tensors& tensors, int source, int tag,
-                                          milliseconds timeout) {
-  Launch launch{*this, type, operation, "qpmesh:recv", timeout, false};
+                                          Tensors& tensors, int source, int tag) {
+  require_tag(operation, tag);
+  Launch launch{*this, type, operation, "qpmesh:recv", c10d::kUnsetTimeout, false};
   const at::Tensor& tensor = launch.only(tensors);
   const Elements elements = launch.elements(tensor);
   launch.flight().expect(tensor.nbytes());
@@ -535,14 +485,11 @@ ProcessGroup::Begun ProcessGroup::receive(c10d::OpType type, const char* operati
 }
 
 ProcessGroup::Begun ProcessGroup::recv(Tensors& tensors, int source, int tag) {
-  require_tag("recv", tag);
-  return receive(c10d::OpType::RECV, "recv", tensors, source, tag, c10d::kUnsetTimeout);
+  return receive(c10d::OpType::RECV, "recv", tensors, source, tag);
 }
 
 ProcessGroup::Begun ProcessGroup::recvAnysource(Tensors& tensors, int tag) {
-  require_tag("recv_anysource", tag);
-  return receive(c10d::OpType::RECVANYSOURCE, "recv_anysource", tensors, QPMESH_ANY_SOURCE, tag,
-                 c10d::kUnsetTimeout);
+  return receive(c10d::OpType::RECVANYSOURCE, "recv_anysource", tensors, QPMESH_ANY_SOURCE, tag);
 }
 
 }  // namespace qpmesh_torch

@@ -9,7 +9,6 @@
 #endif
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -82,13 +81,13 @@ class ProcessGroup final : public Interface {
   class Launch;
   // Error: it is of own_tag_min and above.
   void require_tag(const char* operation, int tag) const;
-  Begun send(const char* operation, Tensors& tensors, int destination, int tag,
-             std::chrono::milliseconds timeout);
-  Begun receive(c10d::OpType type, const char* operation, Tensors& tensors, int source, int tag,
-                std::chrono::milliseconds timeout);
+  Begun receive(c10d::OpType type, const char* operation, Tensors& tensors, int source, int tag);
 
   const std::shared_ptr<Group> group_;
   std::atomic<std::uint64_t> collectives_ = 0;
+  // Those that wait for all ranks. They are no collectives: the group goes on when a rank has not
+  // come, which has one less of them then, and the sparse sums of all need one number.
+  std::atomic<std::uint64_t> monitored_barriers_ = 0;
 };
 
 }  // namespace qpmesh_torch

@@ -2,6 +2,7 @@
 
 import copy
 import datetime
+import time
 
 import torch
 import torch.distributed as dist
@@ -250,17 +251,38 @@ def wrong_lists():
 def missing_ranks():
     """All are named, to all who came, where that was asked for; else one of them is."""
     rank, size = job.rank, job.size
-    limit = datetime.timedelta(seconds=0.3)
+    limit = datetime.timedelta(seconds=2)
     ours.monitored_barrier(wait_all_ranks=True)
     for present in range(1, size):
         group = dist.new_group()
+        dist.barrier(group=gloo)  # of another backend: all come at one time to what is limited
         if rank < present:
             error = job.error_of(group.monitored_barrier, limit, True)
             missing = ", ".join(map(str, range(present, size)))
             assert (error.code, error.cause) == ("timeout", f"of the {size} ranks these have not come: {missing}"), str(error)
             assert str(error).startswith("monitored_barrier (number 1 of group '"), str(error)
-        dist.barrier(group=gloo)
+        # The group goes on, in step.
+        tensor = sparse([rank], torch.ones(1), size)
+        dist.all_reduce(tensor, group=group)
+        assert tensor.to_dense().tolist() == [1.0] * size
+        assert group._get_sequence_number_for_group() == 1
+        # Nor does it keep anything of who comes late.
+        if rank >= present:
+            assert job.error_of(group.monitored_barrier, datetime.timedelta(seconds=0.2), True).peer == 0
+        group.monitored_barrier(wait_all_ranks=True)
+    # Who speaks to rank 0 alone knows of rank 0 alone.
     group = dist.new_group()
+    limit = datetime.timedelta(seconds=0.5)
+    if rank > 0:
+        begin = time.monotonic()
+        error = job.error_of(group.monitored_barrier, limit, True)
+        assert (error.code, error.peer, error.cause) == ("timeout", 0, "rank 0, whom all tell that they are there, has not come"), str(error)
+        assert time.monotonic() - begin >= 2 * limit.total_seconds()
+    tensor = sparse([rank], torch.ones(1), size)
+    dist.all_reduce(tensor, group=group)
+    assert tensor.to_dense().tolist() == [1.0] * size
+    group = dist.new_group()
+    dist.barrier(group=gloo)
     if rank == 0:
         error = job.error_of(group.monitored_barrier, limit)
         assert error.code == "timeout" and 0 < error.peer < size, str(error)
