@@ -448,9 +448,11 @@ ProcessGroup::Begun ProcessGroup::barrier(const c10d::BarrierOptions& options) {
 }
 
 void ProcessGroup::require_tag(const char* operation, int tag) const {
+  const Doing doing{operation, 0, &group_->name()};
+  // The library would take -1 for any tag, those of the backend's own among them.
+  if (tag < 0) bad_argument(doing, "tag " + std::to_string(tag) + " is negative", "give 0 or more");
   if (tag < own_tag_min) return;
-  bad_argument({operation, 0, &group_->name()},
-               "tag " + std::to_string(tag) + " is one of the backend's own",
+  bad_argument(doing, "tag " + std::to_string(tag) + " is one of the backend's own",
                "those of the program are below " + std::to_string(own_tag_min));
 }
 

@@ -79,7 +79,7 @@ class ProcessGroup final : public Interface {
 
  private:
   class Launch;
-  // Error: it is of own_tag_min and above.
+  // Error: it is negative, or one of the backend's own.
   void require_tag(const char* operation, int tag) const;
   Begun receive(c10d::OpType type, const char* operation, Tensors& tensors, int source, int tag);
 

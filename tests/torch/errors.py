@@ -105,8 +105,11 @@ def messages():
         dist.recv(torch.ones(5), 0)  # it has stayed in line
         assert job.error_of(dist.recv, torch.ones(2, dtype=torch.int32), 0).code == "mismatch"  # of another type
         dist.recv(torch.ones(2), 0)
-    require_error(lambda: dist.group.WORLD.send([torch.ones(2)], other, -5), code="bad_argument",
-                  cause="tag -5 is negative")
+    # As over gloo; -1 is the library's word for any.
+    group, tensors = dist.group.WORLD, [torch.ones(2)]
+    for tag in (-1, -5):
+        for call in (lambda: group.send(tensors, other, tag), lambda: group.recv(tensors, other, tag), lambda: group.recv_anysource(tensors, tag)):
+            require_error(call, code="bad_argument", cause=f"tag {tag} is negative", hint="give 0 or more")
 
 
 def time_passes():
