@@ -183,13 +183,15 @@ ProcessGroup::Begun ProcessGroup::allreduce(Tensors& tensors,
   const Reduction how = reduction_of(options.reduceOp, tensor, launch.doing());
   if (how.reduction == QPMESH_AVERAGE && tensors.size() > 1)
     bad_argument(launch.doing(), "there is no AVG of several tensors of a rank", "sum them");
-  void* const data = source_and_target(launch.flight(), tensor, &options.reduceOp);
-  const std::size_t count = how.elements.count(tensor);
+  // Several are reduced in a copy: when the collective fails they are what they were.
+  const at::Tensor result =
+      tensors.size() == 1 ? tensor : tensor.detach().clone(at::MemoryFormat::Contiguous);
+  void* const data = source_and_target(launch.flight(), result, &options.reduceOp);
+  const std::size_t count = how.elements.count(result);
   std::vector<const void*> others;
-  for (std::size_t i = 1; i < tensors.size(); ++i) {
+  for (std::size_t i = 1; i < tensors.size(); ++i)
     others.push_back(source(launch.flight(), tensors[i], &options.reduceOp));
-    copy_at_end(launch.flight(), tensors[i], tensor);
-  }
+  for (const at::Tensor& each : tensors) copy_at_end(launch.flight(), each, result);
   for (const void* const other : others) {
     launch.begun(qpmesh_reduce_local(other, data, count, how.elements.type, how.reduction,
                                      launch.call(how.function)));

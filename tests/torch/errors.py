@@ -91,6 +91,9 @@ def ranks_disagree():
     # It is broken, and says why; the world is not.
     assert job.error_of(dist.all_reduce, torch.ones(3), group=group).code == "mismatch"
     assert job.error_of(dist.barrier, group=group).code == "mismatch"
+    tensors = [torch.ones(3), torch.ones(3)]
+    assert job.error_of(lambda: group.allreduce(tensors, dist.AllreduceOptions()).wait()).code == "mismatch"
+    assert all(each.eq(1).all() for each in tensors)
 
 
 def messages():
