@@ -96,7 +96,7 @@ void Background::stop() {
   for (std::thread& thread : threads) thread.join();
 }
 
-bool Background::settle(std::unique_lock<std::mutex>& lock, std::shared_ptr<Flight> flight) {
+bool Background::settle(std::unique_lock<std::mutex>& lock, Due due) {
   ++settling_;
   if (idle_ == 0) {
     try {
@@ -111,8 +111,10 @@ bool Background::settle(std::unique_lock<std::mutex>& lock, std::shared_ptr<Flig
     loop_is_free_.notify_all();
   }
   lock.unlock();
-  flight->settle();
-  flight.reset();
+  // Whoever waits in the library is told that the time is over.
+  if (due.is_late) due.flight->settle();
+  else due.flight->go_on();
+  due.flight.reset();
   lock.lock();
   --settling_;
   if (stops_) ::eventfd_write(bell_, 1);
@@ -128,21 +130,20 @@ bool Background::take_loop(std::unique_lock<std::mutex>& lock) {
   return !has_ended_;
 }
 
-std::shared_ptr<Flight> Background::next_to_settle() {
+Background::Due Background::next_due() {
   std::shared_ptr<Flight> next;
   if (!ended_.empty()) {
     next = std::move(ended_.front());
     ended_.pop_front();
     std::erase_if(watched_, [&](const Watched& each) { return each.flight == next; });
-    return next;
+    return {.flight = std::move(next)};
   }
-  // Whoever waits in the library is told that the time is over.
   const auto late = std::ranges::find_if(
       watched_, [now = Clock::now()](const Watched& each) { return each.deadline <= now; });
-  if (late == watched_.end()) return nullptr;
+  if (late == watched_.end()) return {};
   next = std::move(late->flight);
   watched_.erase(late);
-  return next;
+  return {.flight = std::move(next), .is_late = true};
 }
 
 int Background::ms_to_deadline() const {
@@ -198,8 +199,8 @@ void Background::run() {
   std::unique_lock lock{mutex_};
   if (!take_loop(lock)) return;
   for (;;) {
-    if (std::shared_ptr<Flight> flight = next_to_settle()) {
-      if (!settle(lock, std::move(flight))) return;
+    if (Due due = next_due(); due.flight != nullptr) {
+      if (!settle(lock, std::move(due))) return;
       continue;
     }
     if (stops_ && settling_ == 0) {

@@ -35,8 +35,8 @@ class Background {
   void began() noexcept {
     if (is_parked_.load()) wake();
   }
-  // Settles the flight when ended() tells its end, or the deadline is over: nobody else may be
-  // waiting.
+  // Lets the flight go on when ended() tells that its requests have ended, which is the end of
+  // most, and settles it when the deadline is over: nobody else may be waiting.
   void watch(std::shared_ptr<Flight> flight, std::chrono::steady_clock::time_point deadline);
   // Called inside a call of the library: it takes no lock that is held while one is made.
   void ended(std::shared_ptr<Flight> flight);
@@ -49,6 +49,10 @@ class Background {
     std::shared_ptr<Flight> flight;
     Clock::time_point deadline;
   };
+  struct Due {
+    std::shared_ptr<Flight> flight;  // null: none
+    bool is_late = false;
+  };
   struct Member {
     std::weak_ptr<Group> group;
     bool was_left_alone = false;  // at the last look
@@ -60,10 +64,10 @@ class Background {
   void start_thread();
   // Both let go of the lock meanwhile; false: all is over. The first gives the loop away, and takes
   // it again when it is free.
-  bool settle(std::unique_lock<std::mutex>& lock, std::shared_ptr<Flight> flight);
+  bool settle(std::unique_lock<std::mutex>& lock, Due due);
   bool take_loop(std::unique_lock<std::mutex>& lock);
-  // Holding mutex_, as all below. A flight that is to be settled; null: none.
-  std::shared_ptr<Flight> next_to_settle();
+  // Holding mutex_, as all below.
+  Due next_due();
   using Groups = std::vector<std::shared_ptr<Group>>;
   // The groups that there are. They are let go without mutex_: the last to hold one calls the
   // library.

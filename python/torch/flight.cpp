@@ -18,6 +18,9 @@ using std::chrono::milliseconds;
 // ranks on two cores took 1.2 to 1.5 times as long for a step that way.
 constexpr int future_wait_ms = 10;
 
+// Longer ones are cut: a clock cannot count them.
+constexpr milliseconds limit_max{INT_MAX};
+
 // Python's other threads may run meanwhile. torch does not see to that everywhere.
 class Unlocked {
  public:
@@ -33,9 +36,11 @@ class Unlocked {
   PyThreadState* held_;
 };
 
-// Of Work::wait; 0 and what is negative is none.
-int limit_ms(milliseconds limit) noexcept {
-  return static_cast<int>(std::clamp<std::int64_t>(limit.count(), 0, INT_MAX));
+// At least one: what is left of a limit that has just passed is a look.
+int ms_to(std::chrono::steady_clock::time_point deadline) noexcept {
+  const auto left =
+      std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 1, INT_MAX));
 }
 
 }  // namespace
@@ -95,14 +100,15 @@ bool Flight::take_next_step() {
   return true;
 }
 
-bool Flight::wait_for_requests(int limit_ms) {
+bool Flight::wait_for_requests(Clock::time_point deadline) {
   const Group::Waiting waiting{*group_};
   do {
     for (qpmesh_request*& request : requests_) {
       if (request == nullptr) continue;
       int done = 1;
-      const int code = limit_ms == 0 ? qpmesh_wait(request, &status_)
-                                     : qpmesh_wait_for(request, limit_ms, &done, &status_);
+      const int code = deadline == Clock::time_point::max()
+                           ? qpmesh_wait(request, &status_)
+                           : qpmesh_wait_for(request, ms_to(deadline), &done, &status_);
       if (code == QPMESH_OK && done == 0) return false;
       take_error(code);
       qpmesh_request_free(std::exchange(request, nullptr));
@@ -123,6 +129,22 @@ bool Flight::test_requests() {
     }
   } while (take_next_step());
   return true;
+}
+
+void Flight::go_on() {
+  {
+    Kept kept;
+    const std::lock_guard lock{ending_};
+    watched_ = false;
+    if (!ended_) {
+      if (!test_requests()) {
+        begin_watch();
+        return;
+      }
+      kept = conclude();
+    }
+  }
+  complete_future();
 }
 
 bool Flight::test() {
@@ -148,10 +170,13 @@ bool Flight::wait(milliseconds limit) {
   {
     Kept kept;
     std::unique_lock lock{ending_, std::defer_lock};
+    // One for whoever has ending_ now, and all requests of all steps.
+    const auto deadline =
+        limit.count() <= 0 ? Clock::time_point::max() : Clock::now() + std::min(limit, limit_max);
     if (limit.count() <= 0) lock.lock();
-    else if (!lock.try_lock_for(limit)) return false;
+    else if (!lock.try_lock_until(deadline)) return false;
     if (!ended_) {
-      if (!wait_for_requests(limit_ms(limit))) {
+      if (!wait_for_requests(deadline)) {
         lock.unlock();
         watch_if_wanted();
         return false;
@@ -216,8 +241,8 @@ void Flight::watch_if_wanted() {
 
 void Flight::begin_watch() {
   watched_ = true;
-  group_->background().watch(shared_from_this(),
-                             std::chrono::steady_clock::now() + milliseconds{timeout_ms_});
+  if (watch_until_ == Clock::time_point{}) watch_until_ = Clock::now() + milliseconds{timeout_ms_};
+  group_->background().watch(shared_from_this(), watch_until_);
   in_flight_ = static_cast<std::size_t>(
       std::ranges::count_if(requests_, [](auto* request) { return request != nullptr; }));
   for (qpmesh_request* request : requests_) {

@@ -73,14 +73,19 @@ class Flight : public std::enable_shared_from_this<Flight> {
   // The background settles it, from now on or from when whoever has ending_ gives up. Blocks
   // nobody: the caller may hold Python's lock.
   void watch();
+  // For the background, when it was told that the requests have ended: a step that follows is begun
+  // and watched in turn. Waits for nobody but who has ending_.
+  void go_on();
 
  private:
   struct Copy {
     at::Tensor to;
     at::Tensor from;
   };
-  // Holding ending_: whether all have ended. limit_ms 0: none; the other one looks once.
-  bool wait_for_requests(int limit_ms);
+  using Clock = std::chrono::steady_clock;
+  // Holding ending_: whether all have ended. The largest deadline is none; the other one looks
+  // once.
+  bool wait_for_requests(Clock::time_point deadline);
   bool test_requests();
   void take_error(int code);
   // What the requests used. It is let go without ending_: the last user of a tensor that Python
@@ -115,7 +120,8 @@ class Flight : public std::enable_shared_from_this<Flight> {
   bool future_is_told_ = false;
   std::atomic<std::size_t> in_flight_ = 0;  // of the requests, where the background watches
   std::atomic<unsigned> watches_wanted_ = 0;
-  bool watched_ = false;  // under ending_
+  bool watched_ = false;             // under ending_, as is:
+  Clock::time_point watch_until_{};  // one for all steps
 };
 
 // A Flight as torch asks for it.
