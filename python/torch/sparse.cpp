@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -72,8 +73,35 @@ class SparseSum {
   }
 
   void exchange(Flight& flight) {
-    const NoGradient guard;
     require_one_shape(flight.doing());
+    try {
+      exchange_elements(flight);
+    } catch (const Error&) {
+      throw;  // the library's own, of which the others are told
+    } catch (const std::exception& error) {
+      // This rank has no memory, say. The others would wait for it until their time is over.
+      const std::string reason = flight.doing().text() + ": " + error.what();
+      qpmesh_abort(flight.group().handle(), reason.c_str());
+      throw;
+    }
+  }
+
+  void add_up() {
+    const NoGradient guard;
+    at::Tensor sum;
+    for (const Part& part : parts_) {
+      const at::Tensor tensor =
+          at::_sparse_coo_tensor_unsafe(part.indices.t(), part.values, tensors_.front().sizes(),
+                                        tensors_.front().options().requires_grad(false));
+      tensor._coalesced_(true);
+      sum = sum.defined() ? at::add(sum, tensor) : tensor;
+    }
+    for (at::Tensor& tensor : tensors_) tensor.copy_(sum);
+  }
+
+ private:
+  void exchange_elements(Flight& flight) {
+    const NoGradient guard;
     for (int rank = 0; rank < flight.group().size(); ++rank) {
       if (rank == flight.group().rank()) {
         parts_.push_back(mine_);
@@ -94,20 +122,6 @@ class SparseSum {
     }
   }
 
-  void add_up() {
-    const NoGradient guard;
-    at::Tensor sum;
-    for (const Part& part : parts_) {
-      const at::Tensor tensor =
-          at::_sparse_coo_tensor_unsafe(part.indices.t(), part.values, tensors_.front().sizes(),
-                                        tensors_.front().options().requires_grad(false));
-      tensor._coalesced_(true);
-      sum = sum.defined() ? at::add(sum, tensor) : tensor;
-    }
-    for (at::Tensor& tensor : tensors_) tensor.copy_(sum);
-  }
-
- private:
   static constexpr std::int64_t dimensions_max = 60;
   struct Shape {
     std::int64_t type = 0;

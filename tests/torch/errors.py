@@ -2,6 +2,7 @@
 
 import datetime
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -153,6 +154,31 @@ def someone_gives_up():
         assert error.code == "aborted" and error.cause == "no more", str(error)
 
 
+def no_memory_for_what_another_rank_gives():
+    """In a context of its own, which ends. Known when the sizes were gathered, and to one rank alone."""
+    world = _library.meet(job.store("no memory"), job.rank, 2, "no memory", seconds(20), [])
+    world.barrier(dist.BarrierOptions()).wait()
+    elements = torch.zeros(job.rank, 16 << 20)
+    tensor = torch.sparse_coo_tensor(torch.zeros(1, job.rank, dtype=torch.int64), elements, (2, 16 << 20))
+    begin = time.monotonic()
+    if job.rank == 0:
+        before = resource.getrlimit(resource.RLIMIT_AS)
+        with open("/proc/self/statm") as file:
+            used = int(file.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + (32 << 20), before[1]))
+        try:
+            world.allreduce([tensor], dist.AllreduceOptions()).wait()
+            raise AssertionError("there was memory")
+        except RuntimeError as error:
+            assert "allocate memory" in str(error), str(error)
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, before)
+    else:
+        error = job.error_of(lambda: world.allreduce([tensor], dist.AllreduceOptions()).wait())
+        assert error.code == "aborted" and "allreduce (number 2 of group 'no memory')" in error.cause, str(error)
+    assert time.monotonic() - begin < 10
+
+
 class Closed(dist.Store):
     def add(self, _key, _value):
         raise RuntimeError("Broken pipe")
@@ -251,7 +277,7 @@ def before_there_is_a_group():
 def main():
     before_there_is_a_group()
     job.begin()
-    job.meet(wrong_tensors, ranks_disagree, messages, time_passes, someone_gives_up, meeting_goes_wrong, store_goes_while_a_rank_waits)
+    job.meet(wrong_tensors, ranks_disagree, messages, time_passes, someone_gives_up, no_memory_for_what_another_rank_gives, meeting_goes_wrong, store_goes_while_a_rank_waits)
     if job.rank == 0:
         other_torches()
     dist.barrier()
