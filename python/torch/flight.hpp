@@ -52,7 +52,8 @@ class Flight : public std::enable_shared_from_this<Flight> {
   void expect(std::size_t bytes) noexcept { bytes_expected_ = static_cast<std::int64_t>(bytes); }
   void set_results(std::vector<at::Tensor> results) { results_ = std::move(results); }
   // What follows when all requests have ended well, in whichever thread sees that, holding ending_:
-  // it may begin more of them, and say what follows those. What it has of tensors is kept, too.
+  // it may begin more of them, and say what follows those. A step holds the tensors that it uses,
+  // or calls keep(): nobody else holds them.
   void then(std::function<void(Flight&)> step) { next_ = std::move(step); }
   bool has_next() const noexcept { return next_ != nullptr; }
 
