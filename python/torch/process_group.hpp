@@ -66,7 +66,8 @@ class ProcessGroup final : public Interface {
                       const c10d::AllToAllOptions& options) override;
   Begun alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) override;
   Begun barrier(const c10d::BarrierOptions& options) override;
-  // A barrier that has ended; the error names who is missing: one of them, or all.
+  // A barrier that has ended; the error names who is missing: one of them, or all. Where rank 0 is
+  // missing, of whom the others hear who has come, each is told of rank 0 alone.
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 
   Begun send(Tensors& tensors, int destination, int tag) override;
