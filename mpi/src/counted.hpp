@@ -77,7 +77,7 @@ class Reference {
 // A new object.
 template <class T, class... Arguments>
 Reference<T> make(Arguments&&... arguments) {
-  return Reference<T>::adopt(new T{std::forward<Arguments>(arguments)...});
+  return Reference<T>::adopt(new T(std::forward<Arguments>(arguments)...));
 }
 
 // Memory of the objects of one kind. It goes to others of that kind, and never back: whoever looks
