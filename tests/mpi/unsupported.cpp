@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <new>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -73,7 +74,7 @@ void fill(T) {}
 template <class T>
   requires is_handle<T>
 void fill(T* address) {
-  std::memset(static_cast<void*>(address), 0x5a, sizeof *address);
+  std::ranges::fill(std::as_writable_bytes(std::span{address, 1}), std::byte{0x5a});
 }
 template <class T>
 bool is_null_at(T) {
