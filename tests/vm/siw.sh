@@ -9,15 +9,12 @@ make_siw() {
   [ -z "$missing" ] || { say "no siw, these commands are missing: $missing"; return 0; }
   say "building siw for $2 from Debian's sources"
   work=$(mktemp -d "$1/siw.XXXXXX")
-  if build_siw "$work" "$2" >"$work/log" 2>&1; then
-    strip --strip-debug -o "$work/siw.ko" "$work/siw/siw.ko" && mv "$work/siw.ko" "$module"
-  else
-    say "no siw: $(tail -n 1 "$work/log")"
-  fi
+  if build_siw "$work" "$2" >"$work/log" 2>&1; then mv "$work/siw.ko" "$module"
+  else say "no siw: $(tail -n 1 "$work/log")"; fi
   rm -rf "$work"
 }
 
-build_siw() {  # WORK VERSION: makes WORK/siw/siw.ko
+build_siw() {  # WORK VERSION: makes WORK/siw.ko
   local work=$1 version=$2 series package headers
   series=$(cut -d . -f 1-2 <<<"$version")
   download "$work" "linux-source-$series" "linux-kbuild-$series" "linux-headers-$version" "linux-headers-${version%-*}-common" || return 1
@@ -26,5 +23,6 @@ build_siw() {  # WORK VERSION: makes WORK/siw/siw.ko
   sed -i "s#/usr/src/#$work/root/usr/src/#" "$headers/Makefile" || return 1
   dpkg-deb --fsys-tarfile "$work"/linux-source*.deb | tar -x -O --wildcards './usr/src/*.tar.xz' | xz -dc |
     tar -x -C "$work" --strip-components 4 --wildcards '*/drivers/infiniband/sw/siw/*' || return 1
-  make -C "$headers" M="$work/siw" CONFIG_RDMA_SIW=m modules
+  make -C "$headers" M="$work/siw" CONFIG_RDMA_SIW=m modules || return 1
+  strip --strip-debug -o "$work/siw.ko" "$work/siw/siw.ko"
 }

@@ -226,8 +226,8 @@ diagnosis::Explanation VerbsConnection::with_port(diagnosis::Explanation symptom
   return {.cause = fmt::format("{}; {}", down->cause, symptom.cause), .hint = down->hint};
 }
 
-// An empty write: it names no memory, and completes when all before it has been acknowledged. Or a
-// read, where that says nothing.
+// An empty write: it names no memory, and completes when all before it has been acknowledged. Over
+// iWARP, where a completed write says nothing of the peer, it is a read.
 void VerbsConnection::post_marker() noexcept {
   if (!may_post_) return;
   if (is_iwarp_) {
