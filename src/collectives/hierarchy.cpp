@@ -50,9 +50,10 @@ Placement::Placement(std::span<const int> nodes) {
   ranks_.resize(nodes.size());
   for (std::size_t rank = 0; rank < nodes.size(); ++rank)
     ranks_[first_[at(nodes_[rank])] + at(indices_[rank])] = static_cast<int>(rank);
+  levels_ = count_levels();
 }
 
-Levels Placement::levels() const noexcept {
+Levels Placement::count_levels() const noexcept {
   Levels levels{.nodes = nodes(),
                 .node_ranks_min = static_cast<int>(nodes_.size()),
                 .node_ranks_max = 0,

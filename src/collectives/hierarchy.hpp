@@ -45,15 +45,17 @@ class Placement {
   // Of all nodes before it.
   int ranks_before(int node) const noexcept { return static_cast<int>(first_[at(node)]); }
   // Without nodes where there is one level only: one node, or no node with several ranks.
-  Levels levels() const noexcept;
+  const Levels& levels() const noexcept { return levels_; }
 
  private:
   static std::size_t at(int i) noexcept { return static_cast<std::size_t>(i); }
+  Levels count_levels() const noexcept;
 
   std::vector<int> nodes_;
   std::vector<int> indices_;
   std::vector<int> ranks_;
   std::vector<std::size_t> first_;  // of each node in ranks_, and the end
+  Levels levels_;
 };
 
 // One level: by what its ranks are joined, and which row runs what there. One thread at a time.
@@ -266,6 +268,11 @@ inline bool has_levels_in_order(const CallShape& shape) {
 inline bool reduces_by_nodes(const CallShape& shape) {
   return has_levels(shape) && (!shape.ordered || shape.levels.in_order);
 }
+// Of other blocks only the two ends of a message know the length.
+inline bool has_equal_blocks(const CallShape& shape) { return has_levels(shape) && !shape.uneven; }
+inline bool has_equal_blocks_and_nodes(const CallShape& shape) {
+  return has_equal_blocks(shape) && shape.levels.node_ranks_min == shape.levels.node_ranks_max;
+}
 
 // Blocks of any lengths, with the lists that say so: a local variable.
 class ListedBlocks {
@@ -309,5 +316,48 @@ class ListedBlocks {
   Numbers<std::size_t> lists_;
   Blocks blocks_;
 };
+
+// A vector of all ranks' blocks, node by node: where it is, if they lie there so, or else in memory
+// of the call's own, from and to which they are copied. A local variable of the algorithm.
+class NodeByNode {
+ public:
+  // has_vector: this rank has one.
+  NodeByNode(const Group& group, const Blocks& all, bool has_vector = true)
+      : group_{group},
+        all_{all},
+        lies_there_{all.gapless && placement().levels().in_order},
+        packed_{group, has_vector && !lies_there_ ? all.bytes() : 0} {}
+
+  std::byte* of(std::byte* vector) const noexcept { return lies_there_ ? vector : packed_.data(); }
+  const std::byte* pack(const std::byte* vector) const {
+    if (lies_there_) return vector;
+    std::byte* block = packed_.data();
+    for (const int rank : placement().ranks()) {
+      group_.copy(block, vector + all_.first_bytes(rank), all_.length_bytes(rank));
+      block += all_.length_bytes(rank);
+    }
+    return packed_.data();
+  }
+  void unpack(std::byte* vector) const {
+    if (lies_there_) return;
+    const std::byte* block = packed_.data();
+    for (const int rank : placement().ranks()) {
+      group_.copy(vector + all_.first_bytes(rank), block, all_.length_bytes(rank));
+      block += all_.length_bytes(rank);
+    }
+  }
+
+ private:
+  const Placement& placement() const noexcept { return group_.hierarchy().placement(); }
+
+  Group group_;
+  Blocks all_;
+  bool lies_there_;
+  Scratch packed_;
+};
+// What it costs to pack or to unpack one, for the ranks that have it.
+inline double packing_s(const CallShape& shape, const CostModel& model) noexcept {
+  return shape.levels.in_order ? 0 : model.copy_s(shape.vector_bytes());
+}
 
 }  // namespace qpmesh::collectives

@@ -55,7 +55,8 @@ std::vector<int> nodes_of(const collectives::Algorithm& row, int size, bool in_o
   if (row.applies({.size = size, .bytes = 64}) || size < 3) return {};
   const int half = (size + 1) / 2;
   const int third = (size + 2) / 3;
-  const std::array<std::vector<int>, 6> all{
+  const std::array<std::vector<int>, 7> all{
+      make([&](int rank) { return rank % half; }),
       make([&](int rank) { return rank % 2; }),
       make([&](int rank) { return rank < 2 ? 7 : 3; }),
       make([&](int rank) { return rank / half; }),

@@ -264,12 +264,8 @@ Cost prefix_cost(const CallShape& shape, const CostModel& model) {
 
 // ---- blocks: each rank moves those of its lane between the nodes, and shares them on its own ----
 
-bool has_equal_nodes(const CallShape& shape) {
-  return has_levels(shape) && !shape.uneven &&
-         shape.levels.node_ranks_min == shape.levels.node_ranks_max;
-}
-bool has_equal_nodes_in_order(const CallShape& shape) {
-  return has_equal_nodes(shape) && shape.levels.in_order;
+bool reduces_equal_blocks_and_nodes(const CallShape& shape) {
+  return reduces_by_nodes(shape) && has_equal_blocks_and_nodes(shape);
 }
 
 int rank_at(const Placement& placement, int node, int index) {
@@ -331,16 +327,19 @@ Task reduce_scatter(Group group, const Arguments& arguments) {
                             return all.length(rank_at(placement, node, levels.index()));
                           }};
   const Scratch sums{group, lane.blocks().bytes()};
+  const NodeByNode by_nodes{group, all};
+  const std::byte* node_vector = by_nodes.pack(arguments.in);
   co_await before.come();
   for (int node = 0; node < placement.nodes(); ++node) {
     const ListedBlocks blocks{levels.node_ranks(), all.element_bytes, [&](int index) {
                                 return all.length(rank_at(placement, node, index));
                               }};
     Arguments part = arguments;
-    part.in = arguments.in + all.first_bytes(rank_at(placement, node, 0));
+    part.in = node_vector;
     part.in_blocks = blocks.blocks();
     part.out = sums.data() + lane.blocks().first_bytes(node);
     part.element_count = lane.blocks().length(node);
+    node_vector += blocks.blocks().bytes();
     if (node + 1 == placement.nodes()) before.leave();
     if (blocks.blocks().element_count == 0) continue;
     co_await levels.before(group, Collective::reduce_scatter, blocks.blocks().bytes(), part);
@@ -355,6 +354,7 @@ Task reduce_scatter(Group group, const Arguments& arguments) {
 Cost reduce_scatter_cost(const CallShape& shape, const CostModel& model) {
   const PartCost part{shape, model};
   Cost cost = of_each_node(shape, part, Collective::reduce_scatter);
+  cost.time_s += packing_s(shape, model);
   return cost += part.between_nodes(Collective::reduce_scatter, slice_bytes(shape),
                                     shape.levels.node_ranks_min);
 }
@@ -368,8 +368,11 @@ Task alltoall(Group group, const Arguments& arguments) {
   const std::size_t all_count = arguments.in_blocks.element_count;
   const std::size_t node_count = all_count / static_cast<std::size_t>(nodes);
   const Scratch arrived{group, arguments.in_blocks.bytes()};
+  const NodeByNode result{group, arguments.out_blocks};
   {
+    const NodeByNode by_nodes{group, arguments.in_blocks};
     Arguments part = arguments;
+    part.in = by_nodes.pack(arguments.in);
     part.in_blocks = part.out_blocks = even_blocks(all_count, nodes, arguments.element_bytes);
     part.element_count = node_count;
     part.out = arrived.data();
@@ -381,16 +384,18 @@ Task alltoall(Group group, const Arguments& arguments) {
     part.in_blocks = part.out_blocks = even_blocks(node_count, node_ranks, arguments.element_bytes);
     const std::size_t begin = static_cast<std::size_t>(node) * part.in_blocks.bytes();
     part.in = arrived.data() + begin;
-    part.out = arguments.out + begin;
+    part.out = result.of(arguments.out) + begin;
     if (node + 1 == nodes) after.leave();
     co_await levels.after(group, Collective::alltoall, part.in_blocks.bytes(), part);
   }
+  result.unpack(arguments.out);
 }
 
 Cost alltoall_cost(const CallShape& shape, const CostModel& model) {
   const PartCost part{shape, model};
   Cost cost =
       part.between_nodes(Collective::alltoall, shape.vector_bytes(), shape.levels.node_ranks_min);
+  cost.time_s += 2 * packing_s(shape, model);
   return cost += of_each_node(shape, part, Collective::alltoall);
 }
 
@@ -402,12 +407,12 @@ extern constexpr Algorithm reduce_lanes{Collective::reduce, "lanes", reduces_by_
                                         reduce};
 extern constexpr Algorithm allreduce_lanes{Collective::allreduce, "lanes", reduces_by_nodes,
                                            allreduce_cost, allreduce};
-extern constexpr Algorithm allgather_lanes{Collective::allgather, "lanes", has_equal_nodes,
-                                           allgather_cost, allgather};
+extern constexpr Algorithm allgather_lanes{Collective::allgather, "lanes",
+                                           has_equal_blocks_and_nodes, allgather_cost, allgather};
 extern constexpr Algorithm reduce_scatter_lanes{Collective::reduce_scatter, "lanes",
-                                                has_equal_nodes_in_order, reduce_scatter_cost,
+                                                reduces_equal_blocks_and_nodes, reduce_scatter_cost,
                                                 reduce_scatter};
-extern constexpr Algorithm alltoall_lanes{Collective::alltoall, "lanes", has_equal_nodes_in_order,
+extern constexpr Algorithm alltoall_lanes{Collective::alltoall, "lanes", has_equal_blocks_and_nodes,
                                           alltoall_cost, alltoall};
 extern constexpr Algorithm scan_lanes{Collective::scan, "lanes", has_levels_in_order, prefix_cost,
                                       scan};

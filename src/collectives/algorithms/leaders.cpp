@@ -128,9 +128,8 @@ Task allgather(Group group, const Arguments& arguments) {
   const Blocks& all = arguments.out_blocks;
   const NodeBlocks lengths{placement, all};
   const bool leads = levels.index() == 0;
-  const bool lies_there = all.gapless && placement.levels().in_order;
-  const Scratch packed{group, lies_there ? 0 : all.bytes()};
-  std::byte* const vector = lies_there ? arguments.out : packed.data();
+  const NodeByNode result{group, all};
+  std::byte* const vector = result.of(arguments.out);
   const ListedBlocks nodes{placement.nodes(), all.element_bytes,
                            [&](int node) { return lengths.of_node(node); }};
   const ListedBlocks here{levels.node_ranks(), all.element_bytes,
@@ -153,12 +152,7 @@ Task allgather(Group group, const Arguments& arguments) {
   part.element_count = all.element_count;
   co_await after.pass();
   co_await levels.after(group, Collective::broadcast, all.bytes(), part);
-  if (lies_there) co_return;
-  const std::byte* block = vector;
-  for (const int rank : placement.ranks()) {
-    group.copy(arguments.out + all.first_bytes(rank), block, all.length_bytes(rank));
-    block += all.length_bytes(rank);
-  }
+  result.unpack(arguments.out);
 }
 
 Cost allgather_cost(const CallShape& shape, const CostModel& model) {
@@ -166,12 +160,12 @@ Cost allgather_cost(const CallShape& shape, const CostModel& model) {
   Cost cost = part.on_node(Collective::gather, shape.vector_bytes() / shape.levels.nodes);
   cost += part.between_nodes(Collective::allgather, shape.vector_bytes());
   cost += part.on_node(Collective::broadcast, shape.vector_bytes());
-  if (!shape.levels.in_order) cost.time_s += model.copy_s(shape.vector_bytes());
+  cost.time_s += packing_s(shape, model);
   return cost;
 }
 
-bool blocks_lie_together(const CallShape& shape) {
-  return has_levels_in_order(shape) && !shape.uneven;
+bool reduces_equal_blocks(const CallShape& shape) {
+  return reduces_by_nodes(shape) && has_equal_blocks(shape);
 }
 
 Task reduce_scatter(Group group, const Arguments& arguments) {
@@ -186,6 +180,7 @@ Task reduce_scatter(Group group, const Arguments& arguments) {
   const ListedBlocks here{levels.node_ranks(), all.element_bytes,
                           [&](int index) { return lengths.of_rank(levels.node(), index); }};
   const Scratch sums{group, leads ? all.bytes() : 0};
+  const NodeByNode by_nodes{group, all, leads};
   Arguments part = arguments;
   part.root = 0;
   part.out = sums.data();
@@ -193,8 +188,8 @@ Task reduce_scatter(Group group, const Arguments& arguments) {
   co_await before.pass();
   co_await levels.before(group, Collective::reduce, all.bytes(), part);
   if (leads) {
-    const std::span<std::byte> own = nodes.blocks().of(sums.data(), levels.node());
-    part.in = sums.data();
+    const std::span<std::byte> own = nodes.blocks().of(by_nodes.of(sums.data()), levels.node());
+    part.in = by_nodes.pack(sums.data());
     part.in_blocks = nodes.blocks();
     part.out = own.data();
     part.element_count = nodes.blocks().length(levels.node());
@@ -213,14 +208,16 @@ Cost reduce_scatter_cost(const CallShape& shape, const CostModel& model) {
   const PartCost part{shape, model};
   Cost cost = part.on_node(Collective::reduce, shape.vector_bytes());
   cost += part.between_nodes(Collective::reduce_scatter, shape.vector_bytes());
+  cost.time_s += packing_s(shape, model);
   return cost += part.on_node(Collective::scatter, shape.vector_bytes() / shape.levels.nodes);
 }
 
-// Of equal blocks: of others only the two ends of a message know the length.
 struct EqualBlocks {
   EqualBlocks(const Group& group, const Arguments& arguments)
       : placement{group.hierarchy().placement()},
         element_count{arguments.element_count},
+        all{even_blocks(static_cast<std::size_t>(group.size()) * element_count, group.size(),
+                        arguments.element_bytes)},
         nodes{placement.nodes(), arguments.element_bytes,
               [&](int node) { return placement.ranks_of(node).size() * element_count; }},
         here{even_blocks(static_cast<std::size_t>(group.hierarchy().node_ranks()) * element_count,
@@ -232,6 +229,7 @@ struct EqualBlocks {
 
   const Placement& placement;
   std::size_t element_count;
+  Blocks all;
   ListedBlocks nodes;
   Blocks here;
 };
@@ -243,10 +241,12 @@ Task gather(Group group, const Arguments& arguments) {
   const EqualBlocks equal{group, arguments};
   const bool is_root = group.rank() == arguments.root;
   const std::size_t node_bytes = equal.here.bytes();
+  const NodeByNode result{group, equal.all, is_root};
+  std::byte* const vector = result.of(arguments.out);
   const Scratch packed{group, leaders.leads() && !is_root ? node_bytes : 0};
   Arguments part = arguments;
   part.root = leaders.leader();
-  part.out = is_root ? equal.nodes.blocks().of(arguments.out, levels.node()).data() : packed.data();
+  part.out = is_root ? equal.nodes.blocks().of(vector, levels.node()).data() : packed.data();
   part.out_blocks = equal.here;
   co_await before.pass();
   co_await levels.before(group, Collective::gather, node_bytes, part);
@@ -254,10 +254,11 @@ Task gather(Group group, const Arguments& arguments) {
   part.root = leaders.root_node();
   part.in = part.out;
   part.element_count = equal.here.element_count;
-  part.out = arguments.out;
+  part.out = vector;
   part.out_blocks = equal.nodes.blocks();
   co_await leaders.run(group, Collective::gather, equal.nodes.blocks().bytes(), part,
                        equal.nodes_differ());
+  if (is_root) result.unpack(arguments.out);
 }
 
 bool nodes_differ(const CallShape& shape) {
@@ -267,6 +268,7 @@ bool nodes_differ(const CallShape& shape) {
 Cost gather_cost(const CallShape& shape, const CostModel& model) {
   const PartCost part{shape, model};
   Cost cost = part.on_node(Collective::gather, shape.vector_bytes() / shape.levels.nodes);
+  cost.time_s += packing_s(shape, model);
   return cost +=
          part.between_nodes(Collective::gather, shape.vector_bytes(), 1, 1, nodes_differ(shape));
 }
@@ -278,17 +280,18 @@ Task scatter(Group group, const Arguments& arguments) {
   const EqualBlocks equal{group, arguments};
   const bool is_root = group.rank() == arguments.root;
   const std::size_t node_bytes = equal.here.bytes();
+  const NodeByNode by_nodes{group, equal.all, is_root};
   const Scratch packed{group, leaders.leads() && !is_root ? node_bytes : 0};
   Arguments part = arguments;
   if (leaders.leads()) {
+    if (is_root) part.in = by_nodes.pack(arguments.in);
     part.root = leaders.root_node();
     part.in_blocks = equal.nodes.blocks();
     part.element_count = equal.here.element_count;
     // The root's own blocks stay where they are: in place, nothing is written.
-    part.out =
-        is_root
-            ? const_cast<std::byte*>(equal.nodes.blocks().of(arguments.in, levels.node()).data())
-            : packed.data();
+    part.out = is_root
+                   ? const_cast<std::byte*>(equal.nodes.blocks().of(part.in, levels.node()).data())
+                   : packed.data();
     co_await leaders.run(group, Collective::scatter, equal.nodes.blocks().bytes(), part,
                          equal.nodes_differ());
     part.in = part.out;
@@ -305,6 +308,7 @@ Cost scatter_cost(const CallShape& shape, const CostModel& model) {
   const PartCost part{shape, model};
   Cost cost =
       part.between_nodes(Collective::scatter, shape.vector_bytes(), 1, 1, nodes_differ(shape));
+  cost.time_s += packing_s(shape, model);
   return cost += part.on_node(Collective::scatter, shape.vector_bytes() / shape.levels.nodes);
 }
 
@@ -403,11 +407,11 @@ extern constexpr Algorithm allreduce_leaders{Collective::allreduce, "leaders", r
 extern constexpr Algorithm allgather_leaders{Collective::allgather, "leaders", has_levels,
                                              allgather_cost, allgather};
 extern constexpr Algorithm reduce_scatter_leaders{Collective::reduce_scatter, "leaders",
-                                                  blocks_lie_together, reduce_scatter_cost,
+                                                  reduces_equal_blocks, reduce_scatter_cost,
                                                   reduce_scatter};
-extern constexpr Algorithm gather_leaders{Collective::gather, "leaders", blocks_lie_together,
+extern constexpr Algorithm gather_leaders{Collective::gather, "leaders", has_equal_blocks,
                                           gather_cost, gather};
-extern constexpr Algorithm scatter_leaders{Collective::scatter, "leaders", blocks_lie_together,
+extern constexpr Algorithm scatter_leaders{Collective::scatter, "leaders", has_equal_blocks,
                                            scatter_cost, scatter};
 extern constexpr Algorithm scan_leaders{Collective::scan, "leaders", has_levels_in_order, scan_cost,
                                         scan};

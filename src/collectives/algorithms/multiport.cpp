@@ -335,9 +335,8 @@ Task allgather(Group group, const Arguments& arguments) {
   Ports ports{group};
   Hierarchy& levels = ports.levels;
   const Blocks& all = arguments.out_blocks;
-  const bool lies_there = all.gapless && ports.placement.levels().in_order;
-  const Scratch packed{group, lies_there ? 0 : all.bytes()};
-  std::byte* const vector = lies_there ? arguments.out : packed.data();
+  const NodeByNode result{group, all};
+  std::byte* const vector = result.of(arguments.out);
   const ListedBlocks nodes = node_blocks(ports.placement, all);
   const ListedBlocks here = blocks_here(levels, all);
   const PortBlocks shares{ports, nodes.blocks()};
@@ -356,12 +355,7 @@ Task allgather(Group group, const Arguments& arguments) {
   part.out_blocks = shares.blocks();
   co_await ports.after.pass();
   co_await levels.after(group, Collective::allgather, all.bytes(), part);
-  if (lies_there) co_return;
-  const std::byte* block = vector;
-  for (const int rank : ports.placement.ranks()) {
-    group.copy(arguments.out + all.first_bytes(rank), block, all.length_bytes(rank));
-    block += all.length_bytes(rank);
-  }
+  result.unpack(arguments.out);
 }
 
 Cost allgather_cost(const CallShape& shape, const CostModel& model) {
@@ -369,7 +363,7 @@ Cost allgather_cost(const CallShape& shape, const CostModel& model) {
   Cost cost = part.on_node(Collective::allgather, node_bytes(shape));
   cost += exchange_cost(shape, part, node_bytes(shape));
   cost += part.on_node(Collective::allgather, shape.vector_bytes());
-  if (!shape.levels.in_order) cost.time_s += model.copy_s(shape.vector_bytes());
+  cost.time_s += packing_s(shape, model);
   return cost;
 }
 
@@ -383,7 +377,9 @@ Task reduce_scatter(Group group, const Arguments& arguments) {
   const std::size_t begin = nodes.blocks().first_bytes(ports.first());
   const std::size_t bytes_here = nodes.blocks().length_bytes(levels.node());
   const Scratch sums{group, shares.blocks().length_bytes(levels.index())};
+  const NodeByNode by_nodes{group, all};
   Arguments part = arguments;
+  part.in = by_nodes.pack(arguments.in);
   part.in_blocks = shares.blocks();
   part.out = sums.data();
   part.element_count = shares.blocks().length(levels.index());
@@ -413,6 +409,7 @@ Cost reduce_scatter_cost(const CallShape& shape, const CostModel& model) {
   const PartCost part{shape, model};
   Cost cost = part.on_node(Collective::reduce_scatter, shape.vector_bytes());
   cost += combined(shape, part, exchange_cost(shape, part, node_bytes(shape)), node_bytes(shape));
+  cost.time_s += packing_s(shape, model);
   return cost += part.on_node(Collective::reduce_scatter, node_bytes(shape));
 }
 
@@ -428,6 +425,8 @@ Task gather(Group group, const Arguments& arguments) {
   const bool has_blocks = levels.index() == part.root;
   const Scratch packed{group, has_blocks && !on_root_node ? equal.node_bytes : 0};
   const ShareVectors arrived{group, ports, on_root_node ? equal.node_bytes : 0};
+  const bool is_root = group.rank() == arguments.root;
+  const NodeByNode result{group, equal.all, is_root};
   part.out = on_root_node && has_blocks ? arrived.of(root_node).data() : packed.data();
   part.out_blocks = equal.here;
   co_await ports.before.pass();
@@ -442,10 +441,11 @@ Task gather(Group group, const Arguments& arguments) {
   part.root = ports.placement.index_of(arguments.root);
   part.in = arrived.of(ports.first()).data();
   part.element_count = equal.shares.blocks().length(levels.index());
-  part.out = arguments.out;
+  part.out = result.of(arguments.out);
   part.out_blocks = equal.shares.blocks();
   co_await ports.after.pass();
   co_await levels.after(group, Collective::gather, equal.nodes.bytes(), part, ports.differ());
+  if (is_root) result.unpack(arguments.out);
 }
 
 Task scatter(Group group, const Arguments& arguments) {
@@ -456,12 +456,14 @@ Task scatter(Group group, const Arguments& arguments) {
   const bool on_root_node = levels.node() == root_node;
   if (!on_root_node) ports.before.leave();
   const int port = ports.to(root_node);
+  const bool is_root = group.rank() == arguments.root;
+  const NodeByNode by_nodes{group, equal.all, is_root};
   const ShareVectors taken{group, ports, on_root_node ? equal.node_bytes : 0};
   const Scratch packed{group, levels.index() == port && !on_root_node ? equal.node_bytes : 0};
   Arguments part = arguments;
   part.in = packed.data();
   if (on_root_node) {
-    part.in = arguments.in;
+    part.in = is_root ? by_nodes.pack(arguments.in) : nullptr;
     part.root = ports.placement.index_of(arguments.root);
     part.in_blocks = equal.shares.blocks();
     part.element_count = equal.shares.blocks().length(levels.index());
@@ -486,6 +488,7 @@ Cost of_rooted_blocks(const CallShape& shape, const CostModel& model, Collective
   const PartCost part{shape, model};
   Cost cost = part.on_node(collective, node_bytes(shape));
   cost += fan_cost(shape, part, node_bytes(shape));
+  cost.time_s += packing_s(shape, model);
   return cost += part.on_node(collective, shape.vector_bytes(), shares_differ(shape));
 }
 Cost gather_cost(const CallShape& shape, const CostModel& model) {
@@ -514,6 +517,8 @@ Task alltoall(Group group, const Arguments& arguments) {
   part.element_count = equal.shares.blocks().length(levels.index());
   part.out_blocks = to_each;
   part.out = taken.data();
+  const NodeByNode by_nodes{group, arguments.in_blocks};
+  part.in = by_nodes.pack(arguments.in);
   co_await ports.before.pass();
   co_await levels.before(group, Collective::alltoall, equal.nodes.bytes(), part, ports.differ());
   for (std::size_t rank = 0; rank < here; ++rank) {
@@ -538,10 +543,12 @@ Task alltoall(Group group, const Arguments& arguments) {
   }
   part.in = taken.data();
   part.in_blocks = to_each;
-  part.out = arguments.out;
+  const NodeByNode result{group, arguments.out_blocks};
+  part.out = result.of(arguments.out);
   part.out_blocks = equal.shares.blocks();
   co_await ports.after.pass();
   co_await levels.after(group, Collective::alltoall, equal.nodes.bytes(), part, ports.differ());
+  result.unpack(arguments.out);
 }
 
 Cost alltoall_cost(const CallShape& shape, const CostModel& model) {
@@ -551,7 +558,7 @@ Cost alltoall_cost(const CallShape& shape, const CostModel& model) {
   Cost cost = on_node;
   cost += exchange_cost(shape, part, node_bytes(shape) * shape.levels.node_ranks_max);
   cost += on_node;
-  cost.time_s += 2 * model.copy_s(shape.vector_bytes());
+  cost.time_s += 2 * (model.copy_s(shape.vector_bytes()) + packing_s(shape, model));
   return cost;
 }
 
@@ -578,10 +585,10 @@ extern constexpr Algorithm allgather_multiport{Collective::allgather, "multiport
 extern constexpr Algorithm reduce_scatter_multiport{Collective::reduce_scatter, "multiport",
                                                     reduces_blocks_by_shares, reduce_scatter_cost,
                                                     reduce_scatter};
-extern constexpr Algorithm gather_multiport{Collective::gather, "multiport", has_equal_blocks,
-                                            gather_cost, gather};
-extern constexpr Algorithm scatter_multiport{Collective::scatter, "multiport", has_equal_blocks,
-                                             scatter_cost, scatter};
+extern constexpr Algorithm gather_multiport{Collective::gather, "multiport",
+                                            has_equal_blocks_and_nodes, gather_cost, gather};
+extern constexpr Algorithm scatter_multiport{Collective::scatter, "multiport",
+                                             has_equal_blocks_and_nodes, scatter_cost, scatter};
 extern constexpr Algorithm alltoall_multiport{Collective::alltoall, "multiport",
                                               has_equal_blocks_for_all, alltoall_cost, alltoall};
 

@@ -178,12 +178,15 @@ struct EqualBlocks {
         here{even_blocks(node_count, ports.levels.node_ranks(), element_bytes)},
         nodes{even_blocks(node_count * static_cast<std::size_t>(ports.nodes()), ports.nodes(),
                           element_bytes)},
+        all{even_blocks(nodes.element_count, ports.nodes() * ports.levels.node_ranks(),
+                        element_bytes)},
         shares{ports, nodes} {}
 
   std::size_t node_count;  // elements
   std::size_t node_bytes;
   Blocks here;        // by index on a node
   Blocks nodes;       // by node
+  Blocks all;         // by rank
   PortBlocks shares;  // by port
 };
 
@@ -228,11 +231,7 @@ inline bool reduces_by_shares(const CallShape& shape) {
   return reduces_by_nodes(shape) && has_shares_for_all(shape);
 }
 inline bool reduces_blocks_by_shares(const CallShape& shape) {
-  return has_shares_for_all(shape) && shape.levels.in_order && !shape.uneven;
-}
-inline bool has_equal_blocks(const CallShape& shape) {
-  return has_levels_in_order(shape) && !shape.uneven &&
-         shape.levels.node_ranks_min == shape.levels.node_ranks_max;
+  return reduces_by_shares(shape) && has_equal_blocks(shape);
 }
 inline bool has_equal_blocks_for_all(const CallShape& shape) {
   return has_equal_blocks(shape) && has_shares_for_all(shape);
