@@ -56,9 +56,10 @@ inline std::string_view collective_name(Collective collective) noexcept {
   row(alltoall_double_buffered) row(alltoall_double_buffered_streamed) row(alltoall_cma) \
   row(alltoall_lanes) row(alltoall_multiport) \
   row(scan_doubling) row(scan_chain) row(scan_binary_tree) row(scan_one_shot) row(scan_one_pass) \
-  row(scan_one_pass_streamed) row(scan_leaders) row(scan_lanes) \
+  row(scan_one_pass_streamed) row(scan_leaders) row(scan_lanes) row(scan_multiport) \
   row(exscan_doubling) row(exscan_chain) row(exscan_binary_tree) row(exscan_one_shot) \
-  row(exscan_one_pass) row(exscan_one_pass_streamed) row(exscan_leaders) row(exscan_lanes)
+  row(exscan_one_pass) row(exscan_one_pass_streamed) row(exscan_leaders) row(exscan_lanes) \
+  row(exscan_multiport)
 // clang-format on
 #define QPMESH_DECLARE(row) extern const Algorithm row;
 QPMESH_ALGORITHM_ROWS(QPMESH_DECLARE)

@@ -57,12 +57,12 @@ std::vector<int> nodes_of(const collectives::Algorithm& row, int size, bool in_o
   const int third = (size + 2) / 3;
   const std::array<std::vector<int>, 7> all{
       make([&](int rank) { return rank % half; }),
+      make([&](int rank) { return rank / third; }),
+      make([&](int rank) { return rank / 2; }),
       make([&](int rank) { return rank % 2; }),
       make([&](int rank) { return rank < 2 ? 7 : 3; }),
       make([&](int rank) { return rank / half; }),
       make([&](int rank) { return 5 - rank * rank % 4; }),
-      make([&](int rank) { return rank / third; }),
-      make([&](int rank) { return rank / 2; }),
   };
   for (std::size_t i = 0; i < all.size(); ++i) {
     const std::vector<int>& nodes = all[(i + static_cast<std::size_t>(size)) % all.size()];

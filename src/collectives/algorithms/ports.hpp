@@ -69,6 +69,20 @@ Task exchange(Group group, const Ports& ports, const Sent& sent, const Received&
   }
 }
 
+// The same, but a node tells only those behind it, and hears from those before it.
+template <class Sent, class Received>
+Task tell_nodes_behind(Group group, const Ports& ports, const Sent& sent,
+                       const Received& received) {
+  Round<messages_in_flight_max> round{group};
+  for (int begin = ports.first(); begin < ports.end(); begin += messages_in_flight_max) {
+    for (int node = begin; node < std::min(begin + messages_in_flight_max, ports.end()); ++node) {
+      if (node > ports.levels.node()) round.send(ports.peer(node), sent(node));
+      if (node < ports.levels.node()) round.receive(ports.peer(node), received(node));
+    }
+    co_await round;
+  }
+}
+
 // The ranks of one node send to all others; or what all others send comes to them.
 template <class Sent>
 Task fan_out(Group group, const Ports& ports, const Sent& sent) {
