@@ -280,6 +280,12 @@ TEST(doctor_tool, tells_a_device_and_a_module_that_are_missing) {
   EXPECT_FOUND(ran, "rdma_module", "problem", "rdma_rxe", "rdma link add rxe0 type rxe netdev");
 }
 
+TEST(doctor_tool, tells_that_it_was_built_without_verbs) {
+  const Ran ran = Tool{{QPMESH_DOCTOR_WITHOUT_VERBS, "--json"}, {"QPMESH_REQUIRE=rdma"}}.wait();
+  EXPECT_FOUND(ran, "rdma_build", "problem", "this build of qpmesh has no verbs",
+               "apt-get install libibverbs-dev");
+}
+
 TEST(doctor_tool, tells_a_variable_that_nothing_reads) {
   const Ran ran = examine({"QPMESH_TRANSPROT=tcp"});
   EXPECT_FOUND(ran, "unknown_variable", "problem", "QPMESH_TRANSPROT", "options.md");
@@ -329,6 +335,19 @@ TEST(doctor_tool, colours_what_a_terminal_shows_unless_it_is_asked_not_to) {
 
 // ---- pairs ----
 
+json found_in_job(const Ran& ran, const std::string& id) {
+  return finding(ran.report()["findings"], id);
+}
+
+void expect(const Ran& ran, const std::string& id, const std::string& what,
+            const std::string& mend) {
+  const json seen = found_in_job(ran, id);
+  ASSERT_FALSE(seen.is_null()) << ran.output;
+  EXPECT_THAT(seen["what"].get<std::string>(), HasSubstr(what));
+  EXPECT_THAT(seen["mend"].get<std::string>(), HasSubstr(mend));
+  EXPECT_EQ(ran.code, 1);
+}
+
 TEST(doctor_job, tries_every_pair_and_draws_them) {
   const std::string svg = testing::TempDir() + "doctor_job.svg";
   const Ran ran = Tool{{launcher(), "-np", "3", doctor(), "--json", "--svg", svg}, {}}.wait();
@@ -364,6 +383,15 @@ TEST(doctor_job, of_a_forced_transport_tries_that) {
   EXPECT_EQ(ran.report()["pairs"][0]["way"], "tcp");
 }
 
+TEST(doctor_job, tells_bytes_that_change_behind_the_checksum) {
+  const Ran ran = Tool{{launcher(), "-np", "2", doctor(), "--json"},
+                       {"QPMESH_TRANSPORT=tcp", "LD_PRELOAD=" QPMESH_SPOILED_RECEIVE,
+                        "ASAN_OPTIONS=verify_asan_link_order=0"}}
+                      .wait();
+  expect(ran, "wrong_bytes", "by tcp came back wrong", "do not use this pair");
+  EXPECT_EQ(found_in_job(ran, "wrong_bytes")["severity"], "problem");
+}
+
 // One rank on each of two hosts.
 class DoctorOnTwoHosts : public testing::Test {
  protected:
@@ -393,18 +421,6 @@ class DoctorOnTwoHosts : public testing::Test {
     }
     EXPECT_EQ(second.wait().code, 0);
     return ran;
-  }
-  static json found_in_job(const Ran& ran, const std::string& id) {
-    return finding(ran.report()["findings"], id);
-  }
-
-  void expect(const Ran& ran, const std::string& id, const std::string& what,
-              const std::string& mend) {
-    const json seen = found_in_job(ran, id);
-    ASSERT_FALSE(seen.is_null()) << ran.output;
-    EXPECT_THAT(seen["what"].get<std::string>(), HasSubstr(what));
-    EXPECT_THAT(seen["mend"].get<std::string>(), HasSubstr(mend));
-    EXPECT_EQ(ran.code, 1);
   }
 
   TwoHosts hosts_;

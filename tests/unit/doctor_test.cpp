@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -414,6 +416,23 @@ TEST(pair_checks, have_a_fault_for_each_row) {
   for (const auto& row : pair_checks()) rows.insert(std::string{row.id});
   for (const PairFault& fault : pair_faults()) made.insert(fault.id);
   EXPECT_EQ(rows, made);
+}
+
+// A test looks for the row's name in the report of the tool or, of a guest, in its text.
+TEST(rows, have_a_test_that_makes_the_fault_itself) {
+  std::string tests;
+  for (const char* const file : {"unit/doctor_faults_test.cpp", "vm/cases.txt", "vm/long.txt"}) {
+    std::ifstream in{fmt::format("{}/tests/{}", QPMESH_SOURCE_DIR, file)};
+    tests.append(std::istreambuf_iterator<char>{in}, {});
+  }
+  const auto look = [&](std::string_view row) {
+    EXPECT_TRUE(tests.find(fmt::format(R"("{}", ")", row)) != std::string::npos ||
+                tests.find(fmt::format(R"("problem {}")", row)) != std::string::npos ||
+                tests.find(fmt::format(R"("note {}")", row)) != std::string::npos)
+        << row;
+  };
+  for (const auto& row : host_checks()) look(row.id);
+  for (const auto& row : pair_checks()) look(row.id);
 }
 
 // Of a device that is not there: each trial fails at once.
