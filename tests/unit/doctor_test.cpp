@@ -283,6 +283,8 @@ Report healthy_job() {
                             .bandwidth_mb_s = 1000,
                             .back_mb_s = 900,
                             .both_mb_s = 1500,
+                            .reads = {.checked_bytes = 1000, .bandwidth_mb_s = 700},
+                            .tcp_latency_us = 9,
                             .from_low = datagrams,
                             .from_high = datagrams});
   }
@@ -358,6 +360,11 @@ const std::vector<PairFault>& pair_faults() {
       {"no_datagrams", [](Report& r) { r.pairs[0].from_low.arrived_bytes_max = 0; },
        "no datagram arrives at all", "on beta: iptables"},
       {"wrong_bytes", [](Report& r) { r.pairs[0].wrong_bytes = 3; }, "3 of 1000 bytes", "tcp"},
+      {"rdma_reads", [](Report& r) { r.pairs[0].reads.why = "no answer"; },
+       "between rank 0 (on alpha) and rank 1 (on beta) arrive, RDMA reads fail: no answer",
+       "export QPMESH_RENDEZVOUS=write"},
+      {"rdma_reads", [](Report& r) { r.pairs[0].reads.wrong_bytes = 2; },
+       "RDMA reads bring 2 of 1000 bytes wrong", "export QPMESH_RENDEZVOUS=write"},
       {"slow_pair", [](Report& r) { r.pairs[0].latency_us = 50; }, "take 50.0 us", "ethtool"},
       {"slow_direction", [](Report& r) { r.pairs[0].back_mb_s = 150; },
        "150 MB/s go from rank 0 (on alpha) to rank 1 (on beta) by verbs, and 1000 the other way",
@@ -504,6 +511,7 @@ Report job_with_a_fault() {
   report.pairs[0].way.clear();
   report.pairs[0].line.clear();
   report.pairs[0].calls[0].error = ECONNREFUSED;
+  report.pairs[0].reads = {};
   report.ranks[1].findings = {{"memlock", Severity::problem, "too little", "init fails", "ulimit"}};
   report.findings = examine(pair_checks(), report);
   return report;
@@ -511,11 +519,11 @@ Report job_with_a_fault() {
 
 TEST(text, has_a_row_for_each_pair_and_problems_with_their_mends) {
   const std::string text = to_text(job_with_a_fault(), false);
-  EXPECT_THAT(text,
-              AllOf(HasSubstr("host alpha (rank 0)"), HasSubstr("problem memlock: too little"),
-                    HasSubstr("mend   ulimit"), HasSubstr("0 - 1  none"),
-                    HasSubstr("1 - 2  verbs  2.00 us"), HasSubstr("1.00 GB/s"),
-                    HasSubstr("problem unreachable"), HasSubstr("2 problems, 0 notes")));
+  EXPECT_THAT(text, AllOf(HasSubstr("host alpha (rank 0)"),
+                          HasSubstr("problem memlock: too little"), HasSubstr("mend   ulimit"),
+                          HasSubstr("0 - 1  none"), HasSubstr("1 - 2  verbs  2.00 us"),
+                          HasSubstr("1.00 GB/s"), HasSubstr("700 MB/s  9.00 us"),
+                          HasSubstr("problem unreachable"), HasSubstr("2 problems, 0 notes")));
   EXPECT_THAT(text, Not(HasSubstr("\033")));
   EXPECT_THAT(to_text(job_with_a_fault(), true), HasSubstr("\033[1;31mproblem\033[0m memlock"));
 }
@@ -547,9 +555,12 @@ TEST(json_object, holds_ranks_pairs_and_findings) {
   EXPECT_EQ(whole["ranks"][1]["findings"][0]["severity"], "problem");
   EXPECT_EQ(whole["pairs"][0]["way"], nullptr);
   EXPECT_EQ(whole["pairs"][0]["latency_us"], nullptr);
+  EXPECT_EQ(whole["pairs"][0]["reads"]["checked_bytes"], nullptr);
   EXPECT_EQ(whole["pairs"][0]["calls"][0]["reason"], "Connection refused");
   EXPECT_EQ(whole["pairs"][2]["way"], "verbs");
   EXPECT_EQ(whole["pairs"][2]["latency_us"], 2.0);
+  EXPECT_EQ(whole["pairs"][2]["reads"]["bandwidth_mb_s"], 700.0);
+  EXPECT_EQ(whole["pairs"][2]["tcp_latency_us"], 9.0);
   EXPECT_EQ(whole["findings"][0]["id"], "unreachable");
 }
 

@@ -27,10 +27,11 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RefusedWay, way, why, hint, by_options)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Datagrams, netdev, sent_bytes_max, arrived_bytes_max, roce)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GidEnd, device, index, gid)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GidPair, low, high, why)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Reads, checked_bytes, wrong_bytes, bandwidth_mb_s, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PairReport, low, high, calls, line, way, refused, gids,
                                    gids_untried, checked_bytes, wrong_bytes, latency_us,
-                                   bandwidth_mb_s, back_mb_s, both_mb_s, from_low, from_high,
-                                   clock_offset_ms, failure)
+                                   bandwidth_mb_s, back_mb_s, both_mb_s, reads, tcp_latency_us,
+                                   from_low, from_high, clock_offset_ms, failure)
 
 namespace {
 
@@ -61,6 +62,11 @@ ordered_json describe(const PairReport& pair) {
   for (const char* const name :
        {"latency_us", "bandwidth_mb_s", "back_mb_s", "both_mb_s", "checked_bytes", "wrong_bytes"})
     if (!served) one[name] = nullptr;
+  if (pair.tcp_latency_us == 0) one["tcp_latency_us"] = nullptr;
+  if (pair.reads.why.empty()) one["reads"]["why"] = nullptr;
+  if (pair.reads.checked_bytes == 0)
+    for (const char* const name : {"checked_bytes", "wrong_bytes", "bandwidth_mb_s"})
+      one["reads"][name] = nullptr;
   for (auto& call : one["calls"]) {
     const int error = call["error"];
     call["reason"] = error == 0 ? ordered_json{} : ordered_json(base::describe_errno(error));

@@ -319,6 +319,24 @@ List wrong_bytes(const Report& report) {
   return seen;
 }
 
+// By default a job only writes.
+List rdma_reads(const Report& report) {
+  return once_for_hosts(report, [&](const PairReport& pair) -> std::optional<Seen> {
+    const Reads& reads = pair.reads;
+    if (reads.why.empty() && reads.wrong_bytes == 0) return std::nullopt;
+    return Seen{
+        fmt::format("RDMA writes between {} and {} arrive, RDMA reads {}", named(report, pair.low),
+                    named(report, pair.high),
+                    reads.why.empty() ? fmt::format("bring {} of {} bytes wrong", reads.wrong_bytes,
+                                                    reads.checked_bytes)
+                                      : fmt::format("fail: {}", reads.why)),
+        "export QPMESH_RENDEZVOUS=write; what lies between them drops or spoils reads (RoCE: BTH "
+        "opcodes 12 to 16): look at its filters and counters, and at ibv_devinfo -v "
+        "(max_qp_rd_atom)",
+        Severity::note};
+  });
+}
+
 List slow_pair(const Report& report) {
   constexpr double times = 5;
   std::map<std::string, std::vector<double>> by_way;
@@ -387,6 +405,8 @@ constexpr std::array table{
     Row{"roce_port", "RDMA over Ethernet fails: nothing comes back", roce_port},
     Row{"no_datagrams", "RDMA over Ethernet fails: it is made of datagrams", no_datagrams},
     Row{"wrong_bytes", "results are wrong", wrong_bytes},
+    Row{"rdma_reads", "a job with QPMESH_RENDEZVOUS=read fails, or its results are wrong",
+        rdma_reads},
     Row{"slow_pair", "every collective waits for its slowest pair", slow_pair},
     Row{"slow_direction", "what is exchanged waits for the slower one", slow_direction},
     Row{"clock_offset", "times in the logs of several hosts cannot be compared", clock_offset},

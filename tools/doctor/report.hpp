@@ -30,7 +30,7 @@ struct Call {
   std::string netdev{};  // of the lower rank's host
   int error = 0;         // an errno; 0: connected
 };
-// A way that would be better than the one that serves, and why it does not.
+// A way that would be better than the one that serves, or tcp beside verbs, and why it does not.
 struct RefusedWay {
   std::string way{};  // "shm", "verbs", "tcp"
   std::string why{};
@@ -58,6 +58,14 @@ struct GidPair {
   std::string why{};  // they do not; empty: they do
 };
 
+// Over verbs, where what is written arrives: the same with long messages read by their receiver.
+struct Reads {
+  std::int64_t checked_bytes = 0;  // 0: not tried, or they fail
+  std::int64_t wrong_bytes = 0;
+  double bandwidth_mb_s = 0;  // of 1 MiB messages that the lower rank reads from the higher one
+  std::string why{};          // they fail; empty: they do not
+};
+
 struct PairReport {
   int low = 0;  // ranks
   int high = 0;
@@ -67,10 +75,12 @@ struct PairReport {
   std::vector<RefusedWay> refused{};  // in the order tried
   std::int64_t checked_bytes = 0;     // written and read back
   std::int64_t wrong_bytes = 0;
-  double latency_us = 0;        // of 8 bytes one way: half of a round trip, the median
-  double bandwidth_mb_s = 0;    // of 1 MiB messages, from the higher to the lower rank; 10^6 bytes
-  double back_mb_s = 0;         // of those from the lower to the higher one
-  double both_mb_s = 0;         // of both at once, together
+  double latency_us = 0;      // of 8 bytes one way: half of a round trip, the median
+  double bandwidth_mb_s = 0;  // of 1 MiB messages, from the higher to the lower rank; 10^6 bytes
+  double back_mb_s = 0;       // of those from the lower to the higher one
+  double both_mb_s = 0;       // of both at once, together
+  Reads reads{};
+  double tcp_latency_us = 0;    // where verbs joins them: tcp's; 0: not tried, or it fails
   std::vector<GidPair> gids{};  // where verbs was refused, or all were asked for
   int gids_untried = 0;         // pairs of GIDs for which there was no time
   Datagrams from_low{};

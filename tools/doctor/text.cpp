@@ -129,22 +129,30 @@ std::string remark(const PairReport& pair) {
   if (pair.wrong_bytes > 0)
     text += fmt::format("{}{} of {} bytes came back wrong", text.empty() ? "" : "; ",
                         pair.wrong_bytes, pair.checked_bytes);
+  if (pair.reads.wrong_bytes > 0)
+    text += fmt::format("{}{} of {} bytes were read wrong", text.empty() ? "" : "; ",
+                        pair.reads.wrong_bytes, pair.reads.checked_bytes);
+  if (!pair.reads.why.empty())
+    text += fmt::format("{}no reads: {}", text.empty() ? "" : "; ", pair.reads.why);
   return text;
 }
 
 std::string of_pair_table(const Report& report, const Palette& colour) {
-  std::vector<std::array<std::string, 8>> rows{
-      {"ranks", "way", "8 B one way", "1 MiB", "back", "both ways", "met at", "why not better"}};
+  std::vector<std::array<std::string, 10>> rows{{"ranks", "way", "8 B one way", "1 MiB", "back",
+                                                 "both ways", "read", "8 B by tcp", "met at",
+                                                 "why not better"}};
   for (const PairReport& pair : report.pairs) {
     const bool served = !pair.way.empty();
     rows.push_back({fmt::format("{} - {}", pair.low, pair.high), served ? pair.way : "none",
                     served ? fmt::format("{:.2f} us", pair.latency_us) : "-",
                     served ? bandwidth(pair.bandwidth_mb_s) : "-",
                     served ? bandwidth(pair.back_mb_s) : "-",
-                    served ? bandwidth(pair.both_mb_s) : "-", pair.line.empty() ? "-" : pair.line,
-                    remark(pair)});
+                    served ? bandwidth(pair.both_mb_s) : "-",
+                    pair.reads.checked_bytes > 0 ? bandwidth(pair.reads.bandwidth_mb_s) : "-",
+                    pair.tcp_latency_us > 0 ? fmt::format("{:.2f} us", pair.tcp_latency_us) : "-",
+                    pair.line.empty() ? "-" : pair.line, remark(pair)});
   }
-  std::array<std::size_t, 8> widths{};
+  std::array<std::size_t, 10> widths{};
   for (const auto& row : rows)
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   std::string text = fmt::format("{}pairs{}\n", colour.bold, colour.plain);

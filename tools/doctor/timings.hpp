@@ -1,4 +1,7 @@
 // What two ranks that are joined can do: bytes written and read back, latency, bandwidth.
+//
+// Each is collective of a world of two, of which rank 1 has the result and rank 0 nothing. It takes
+// about its budget, where it has one, and throws what the calls throw.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +11,18 @@
 
 namespace qpmesh::doctor {
 
-struct Timings {
-  std::int64_t checked_bytes = 0;
+struct Checked {
+  std::int64_t bytes = 0;
   std::int64_t wrong_bytes = 0;
-  double latency_us = 0;
-  double bandwidth_mb_s = 0;  // from rank 1 to rank 0
-  double back_mb_s = 0;       // from rank 0 to rank 1
-  double both_mb_s = 0;       // of both directions at once, together
 };
+// Of a record's, an eager message's and a rendezvous's length, from rank 1 to rank 0 and back.
+Checked check_bytes(Communicator& world, const base::System& system);
 
-// Collective of a world of two. Takes about budget_ms; rank 1 has the result, rank 0 nothing.
-// Throws what the calls throw.
-Timings measure(Communicator& world, const base::System& system, std::int64_t budget_ms);
+// Of 8 bytes one way: half of a round trip, the median.
+double latency_us(Communicator& world, const base::System& system, double budget_us);
+
+enum class Flow : std::uint8_t { to_low, to_high, both };  // low: rank 0
+// Of 1 MiB messages; of both directions at once, together. 10^6 bytes.
+double bandwidth_mb_s(Communicator& world, const base::System& system, double budget_us, Flow flow);
 
 }  // namespace qpmesh::doctor

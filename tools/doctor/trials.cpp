@@ -34,7 +34,8 @@ class Trials {
   // ranks with other options stay together.
   void try_ways(std::int64_t budget_ms) {
     std::vector<std::string> wanted = ways();
-    for (std::uint32_t step = 0; pair_.way.empty(); ++step) {
+    std::uint32_t step = 0;
+    for (; pair_.way.empty(); ++step) {
       std::string way = step < wanted.size() ? wanted[step] : "";
       if (ranks_.me == pair_.low) line_.say(way, ranks_.soon());
       else way = line_.hear_text(ranks_.soon());
@@ -43,6 +44,9 @@ class Trials {
       if (refused) pair_.refused.push_back(*refused);
       else pair_.way = way;
     }
+    if (pair_.way != "verbs") return;
+    try_reads(step, budget_ms);
+    if (go_on(wanted.back() == "tcp")) try_tcp_beside(step + 1, budget_ms);
   }
 
   // Whatever the options wish: a wish may be what is wrong.
@@ -130,30 +134,70 @@ class Trials {
     return agree(refused);
   }
 
-  // Nothing: it serves.
-  std::optional<RefusedWay> try_way(const std::string& way, std::uint32_t step,
-                                    std::int64_t budget_ms) {
+  // A job of the two. Nothing: both have done its work.
+  std::optional<RefusedWay> try_job(const std::string& way, const Options& options,
+                                    std::uint32_t step,
+                                    const std::function<void(Communicator&)>& work) const {
     std::optional<Communicator> world;
     RefusedWay refused{.way = way};
     const bool met = attempt(refused, [&] {
       LineBootstrap bootstrap{line_, ranks_.me == pair_.low ? 0 : 1, step};
-      world.emplace(init(bootstrap, options_for(way)));
+      world.emplace(init(bootstrap, options));
     });
-    if (!met) return refused;
-    Timings timings;
-    const bool measured = attempt(refused, [&] {
-      timings = measure(*world, ranks_.system, budget_ms);
-      world->finish();
-    });
-    if (!measured) return refused;
-    pair_.checked_bytes = timings.checked_bytes;
-    pair_.wrong_bytes = timings.wrong_bytes;
-    pair_.latency_us = timings.latency_us;
-    pair_.bandwidth_mb_s = timings.bandwidth_mb_s;
-    pair_.back_mb_s = timings.back_mb_s;
-    pair_.both_mb_s = timings.both_mb_s;
-    return std::nullopt;
+    const bool done = met && attempt(refused, [&] {
+                        work(*world);
+                        world->finish();
+                      });
+    if (done) return std::nullopt;
+    return refused;
   }
+
+  // Nothing: it serves.
+  std::optional<RefusedWay> try_way(const std::string& way, std::uint32_t step,
+                                    std::int64_t budget_ms) {
+    const base::System& system = ranks_.system;
+    PairReport found = pair_;
+    auto refused = try_job(way, options_for(way), step, [&](Communicator& world) {
+      const Checked checked = check_bytes(world, system);
+      found.checked_bytes = checked.bytes;
+      found.wrong_bytes = checked.wrong_bytes;
+      const double each_us = part_us(budget_ms);
+      found.latency_us = latency_us(world, system, each_us);
+      found.bandwidth_mb_s = bandwidth_mb_s(world, system, each_us, Flow::to_low);
+      found.back_mb_s = bandwidth_mb_s(world, system, each_us, Flow::to_high);
+      found.both_mb_s = bandwidth_mb_s(world, system, each_us, Flow::both);
+    });
+    if (!refused) pair_ = std::move(found);
+    return refused;
+  }
+
+  // Long messages are read by the receiver's device, whatever the options wish.
+  void try_reads(std::uint32_t step, std::int64_t budget_ms) {
+    Options options = options_for("verbs");
+    options.rendezvous = RendezvousChoice::read;
+    options.register_bytes_min = 0;
+    options.eager_bytes_max = Options{}.eager_bytes_max;
+    Reads found;
+    const auto refused = try_job("reads", options, step, [&](Communicator& world) {
+      const Checked checked = check_bytes(world, ranks_.system);
+      found.checked_bytes = checked.bytes;
+      found.wrong_bytes = checked.wrong_bytes;
+      found.bandwidth_mb_s = bandwidth_mb_s(world, ranks_.system, part_us(budget_ms), Flow::to_low);
+    });
+    pair_.reads = refused ? Reads{.why = refused->why} : found;
+  }
+
+  void try_tcp_beside(std::uint32_t step, std::int64_t budget_ms) {
+    const auto refused = try_job("tcp", options_for("tcp"), step, [&](Communicator& world) {
+      pair_.tcp_latency_us = latency_us(world, ranks_.system, part_us(budget_ms));
+    });
+    if (!refused) return;
+    pair_.tcp_latency_us = 0;
+    pair_.refused.push_back(*refused);
+  }
+
+  // For each measurement: four are made of a way.
+  static double part_us(std::int64_t budget_ms) { return 250 * static_cast<double>(budget_ms); }
 
   // The lower rank's word, so that both do the same.
   bool go_on(bool may) {

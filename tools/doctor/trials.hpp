@@ -14,7 +14,8 @@ inline constexpr std::int64_t init_ms_max = 15'000;  // of a trial
 
 // Of a pair. Both ranks call each, which adds to the pair's report. They throw Error as Line does.
 //
-// In the order in which init would take them, until one serves, which is measured for budget_ms.
+// In the order in which init would take them, until one serves, which is measured for budget_ms; of
+// verbs reads, too, and beside it tcp, each for a quarter of that.
 void try_ways(const Ranks& ranks, Line& line, PairReport& pair, std::int64_t budget_ms);
 // Where verbs was refused, or every is set.
 void try_gids(const Ranks& ranks, Line& line, PairReport& pair, bool every);
