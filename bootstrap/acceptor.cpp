@@ -116,7 +116,7 @@ void Acceptor::hear(UnauthenticatedPeer& peer, std::vector<AuthenticatedPeer>& c
   const auto frame = peer.stream.read(system_);
   // Looked at as soon as its length is here: garbage need not be as long as a hello.
   const auto header = peer.stream.begun();
-  if (frame && frame->kind == FrameKind::later && frame->payload.empty()) {
+  if (frame && frame->kind == FrameKind::calls_again && frame->payload.empty()) {
     log_.debug("a rank that called {} waited too long, and calls again", where_);
     peer.done = true;
     peer.stream.release();

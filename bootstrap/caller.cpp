@@ -154,7 +154,7 @@ void Caller::answer() {
 
 // A listener that looks too late finds this, and takes us for no stranger.
 void Caller::say_that_we_call_again() {
-  stream_->queue(FrameKind::later, {});
+  stream_->queue(FrameKind::calls_again, {});
   stream_->flush(system_);
 }
 

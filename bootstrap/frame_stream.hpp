@@ -19,8 +19,9 @@ enum class FrameKind : std::uint32_t {
   hello,
   welcome,
   refused,
-  later,  // come again; of a caller: I call again
+  later,  // come again
   acknowledgement,
+  calls_again,
   // Of a star.
   blob = 1,
   everyones,

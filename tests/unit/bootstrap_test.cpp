@@ -391,7 +391,7 @@ TEST_P(AnyBootstrap, says_that_it_calls_again_before_it_leaves_a_root_that_said_
     const base::UniqueFd fd{::accept(listener.get(), nullptr, nullptr)};
     const auto frame = read_frame(fd.get());
     ASSERT_TRUE(frame);
-    EXPECT_EQ(frame->kind, FrameKind::later);
+    EXPECT_EQ(frame->kind, FrameKind::calls_again);
     EXPECT_TRUE(closed_by_peer(fd.get()));
   }
   // It goes for good when another service answers, which may be later than its patience once more.
@@ -410,7 +410,7 @@ TEST_P(AnyBootstrap, takes_ranks_that_waited_too_long_and_call_again_for_no_stra
   const auto root = venue.rank({.rank = 0, .size = 2, .log = base::LogLevel::warning});
   for (int call = 0; call < 3; ++call) {
     const base::UniqueFd fd = venue.connect();
-    const FrameHeader again{FrameKind::later, 0};
+    const FrameHeader again{FrameKind::calls_again, 0};
     EXPECT_TRUE(send_bytes(fd.get(), &again, sizeof again));
   }
   auto rank = start(venue, {.rank = 1, .size = 2}, enough_ms);
