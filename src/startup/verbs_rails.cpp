@@ -34,9 +34,8 @@ RailChoice choose_ports_of(std::vector<Offer> offers, const std::vector<int>& no
 }
 
 bool has_iwarp(const Offer& offer) {
-  return std::ranges::any_of(offer.endpoints, [](const Endpoint& endpoint) {
-    return endpoint.gid_type == GidType::iwarp;
-  });
+  return std::ranges::any_of(offer.endpoints,
+                             [](const Endpoint& endpoint) { return endpoint.is_iwarp(); });
 }
 
 // What a rank tells of its rails (VerbsRails::test).
@@ -159,9 +158,8 @@ void VerbsRails::choose_second(std::vector<Offer> all, const std::vector<int>& n
     const bool is_iwarp = has_iwarp(first().offers[at(rank)]);
     offer = without(offer, first().ports[at(rank)]);
     // Who takes over what a rail has lost must know what the peer has acknowledged.
-    const auto erased = std::erase_if(offer.endpoints, [&](const Endpoint& endpoint) {
-      return is_iwarp || endpoint.gid_type == GidType::iwarp;
-    });
+    const auto erased = std::erase_if(
+        offer.endpoints, [&](const Endpoint& endpoint) { return is_iwarp || endpoint.is_iwarp(); });
     if (erased > 0 && offer.endpoints.empty())
       offer.why_none = {.cause = "iWARP does not say what a peer has received"};
   }
@@ -260,7 +258,7 @@ Blob VerbsRails::test(const RailChoice& rail) const {
   const Tester tester = tester_of(rail, parts_.rank);
   if (tester.rank != parts_.rank || &chosen_[tester.rail] != &rail) return {};
   // A device of iWARP has no loop that it could be tried in without the manager.
-  if (endpoint_of(rail).gid_type == GidType::iwarp) return encode(Placement{});
+  if (endpoint_of(rail).is_iwarp()) return encode(Placement{});
   const Placement seen = test_placement(*parts_.system, endpoint_of(rail));
   parts_.log.info(
       "self-test of {}: {} records, {} seen in part, {} out of order, {} overtook their "

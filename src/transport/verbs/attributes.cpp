@@ -54,7 +54,7 @@ Attributes to_init(const selection::Endpoint& local, unsigned access) {
   attributes.values.port_num = static_cast<std::uint8_t>(local.port);
   attributes.values.qp_access_flags = access;
   attributes.mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS;
-  if (local.gid_type != selection::GidType::iwarp)  // which has no partitions
+  if (!local.is_iwarp())  // which has no partitions
     attributes.mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT;
   return attributes;
 }

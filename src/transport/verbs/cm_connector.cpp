@@ -310,7 +310,7 @@ class CmConnector final : public Connector {
 
   void to_rts_by_manager(const Pair& pair) const {
     // Of iWARP the manager brings the queue pair there by itself, when the other end is known.
-    if (pair.to.link.local.endpoint.gid_type == selection::GidType::iwarp) return;
+    if (pair.to.link.local.endpoint.is_iwarp()) return;
     for (const auto& [state, step] : {std::pair{IBV_QPS_RTR, "RTR"}, {IBV_QPS_RTS, "RTS"}}) {
       Attributes told;
       told.values.qp_state = state;

@@ -28,7 +28,7 @@ void VerbsConnection::join(QueuePair queue_pair, diagnosis::LinkDescription link
 }
 
 void VerbsConnection::listen() {
-  is_iwarp_ = parts_.link.local.endpoint.gid_type == selection::GidType::iwarp;
+  is_iwarp_ = parts_.link.local.endpoint.is_iwarp();
   requests_.resize(send_depth);
   pieces_.resize(2 * std::size_t{send_depth});
   arrivals_.resize(parts_.receives);

@@ -176,7 +176,7 @@ void VerbsTransport::open_queue_pair(Pending& pending) {
 
 bool VerbsTransport::has_route(const Path& path) {
   const auto& [local, peer] = path;
-  if (local.gid_type == selection::GidType::iwarp) return true;  // the manager's to find out
+  if (local.is_iwarp()) return true;  // the manager's to find out
   const auto [known, added] =
       routes_.try_emplace({local.port, local.gid_index, peer.gid, peer.lid}, false);
   if (!added) return known->second;

@@ -27,7 +27,7 @@ std::string address(const LinkEnd& end, const std::string& source_netdev) {
 
 std::string perftest(const LinkEnd& end) {
   const auto& endpoint = end.endpoint;
-  if (endpoint.gid_type == selection::GidType::iwarp)
+  if (endpoint.is_iwarp())
     return fmt::format("ib_send_lat -R -d {} -i {}", endpoint.device, endpoint.port);
   auto line = fmt::format("ib_write_lat -d {} -i {}", endpoint.device, endpoint.port);
   if (endpoint.link_layer == selection::LinkLayer::ethernet || endpoint.grh_required)
@@ -43,7 +43,7 @@ std::string path_checks(const LinkDescription& link) {
   if (local.link_layer == selection::LinkLayer::infiniband) {
     text += fmt::format("on host {}: ibportstate -C {} {} {}, iblinkinfo, sminfo", link.local.host,
                         local.device, peer.lid, peer.port);
-  } else if (local.gid_type == selection::GidType::iwarp) {
+  } else if (local.is_iwarp()) {
     text += fmt::format(
         "on host {}: ping -c 3{}{} {}; TCP connections must pass the firewalls of both hosts and "
         "the network between them",

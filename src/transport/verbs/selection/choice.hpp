@@ -72,6 +72,8 @@ struct Endpoint {
   bool software = false;
   int score = 0;
   bool operator==(const Endpoint&) const = default;
+
+  bool is_iwarp() const noexcept { return gid_type == GidType::iwarp; }
 };
 // For messages: "rxe0 port 1, GID 1 ::ffff:10.0.0.1 (RoCE v2, eth0), MTU 1024".
 std::string to_string(const Endpoint& endpoint);

@@ -82,7 +82,7 @@ Notifications less_of(const Notifications& one, const Notifications& other) noex
 
 Timers timers_for(const Endpoint& local, std::int64_t link_timeout_ms) noexcept {
   Timers timers;
-  if (local.software || local.gid_type == GidType::iwarp) {
+  if (local.software || local.is_iwarp()) {
     timers.silence_ms_max = link_timeout_ms == 0 ? software_silence_ms_max : link_timeout_ms;
     while (timers.timeout > 1 && device_gives_up_ms(timers) > timers.silence_ms_max)
       --timers.timeout;
