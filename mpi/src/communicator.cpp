@@ -50,21 +50,27 @@ void inherit(Communicator& child, const Communicator& parent) {
   child.errhandler.set(parent.errhandler.get());
 }
 
-// A duplicate gets what its parent has beside ranks and hints. A copy function may fail: then there
-// is no duplicate.
+// A step of making a duplicate. Where it fails there is none: what was copied until then goes by
+// its delete functions.
+template <class Step>
+void make_or_undo(Communicator& copy, const Step& step) {
+  try {
+    step();
+  } catch (...) {
+    const LentHandle lent{copy};
+    copy.attributes.clear(copy.handle());
+    throw;
+  }
+}
+
+// A duplicate gets what its parent has beside ranks and hints. A copy function may fail.
 void copy_properties(Communicator& copy, Communicator& parent) {
   copy.topology = parent.topology;
   {
     const std::lock_guard lock{group_mutex};
     copy.group = parent.group;
   }
-  try {
-    parent.attributes.copy_to(copy.attributes, parent.handle());
-  } catch (const Failure&) {  // what was copied until then goes by its delete functions
-    const LentHandle lent{copy};
-    copy.attributes.clear(copy.handle());
-    throw;
-  }
+  make_or_undo(copy, [&] { parent.attributes.copy_to(copy.attributes, parent.handle()); });
 }
 
 Reference<Communicator> duplicate(Communicator& parent, Reference<Info> hints) {
@@ -98,9 +104,11 @@ Reference<Communicator> duplicate_async(Communicator& parent, Reference<Info> hi
   inherit(*copy, parent);
   copy->info.set(std::move(hints));
   copy_properties(*copy, parent);
-  auto request = std::make_unique<Request>(&parent, Request::Kind::collective);
-  check(qpmesh_duplicate_async(parent.mesh, nullptr, &copy->mesh, &request->operation));
-  *handle = request.release()->handle();
+  make_or_undo(*copy, [&] {
+    auto request = std::make_unique<Request>(&parent, Request::Kind::collective);
+    check(qpmesh_duplicate_async(parent.mesh, nullptr, &copy->mesh, &request->operation));
+    *handle = request.release()->handle();
+  });
   return copy;
 }
 

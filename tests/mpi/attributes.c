@@ -91,6 +91,32 @@ static void of_communicators(void) {
   MPI_Comm_free_keyval(&key);
 }
 
+// Its ranks have given different lengths: every later call on it fails.
+static MPI_Comm broken_communicator(void) {
+  MPI_Comm comm;
+  int in[2] = {1, 1}, out[2];
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Allreduce(in, out, rank == 0 ? 1 : 2, MPI_INT, MPI_SUM, comm);
+  return comm;
+}
+
+static void idup_of_what_is_broken(void) {
+  if (open_mpi || mpich) return;  // which would wait for the lengths to be alike
+  int key = -1;
+  MPI_Comm parent = broken_communicator(), child = MPI_COMM_SELF;
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Comm_create_keyval(copy_one_more, forget, &key, &extra);
+  MPI_Comm_set_attr(parent, key, (void*)7);
+  copies = deletions = 0;
+  SAYS("a broken communicator has no duplicate",
+       MPI_Comm_idup(parent, &child, &request) != MPI_SUCCESS);
+  SAYS("neither now nor later", child == MPI_COMM_NULL && request == MPI_REQUEST_NULL);
+  SAYS("and what was copied for it is deleted", copies == 1 && deletions == 1 && last_deleted == 8);
+  MPI_Comm_free(&parent);
+  MPI_Comm_free_keyval(&key);
+}
+
 static void refusals(void) {
   int key = -1, flag = -1;
   void* value = NULL;
@@ -332,6 +358,7 @@ int main(int argc, char** argv) {
   const Scenario scenarios[] = {
     {"of_communicators", of_communicators, 1},
     {"refusals", refusals, 1},
+    {"idup_of_what_is_broken", idup_of_what_is_broken, 2},
     {"freed_hints", freed_hints, 1},
     {"by_their_first_names", by_their_first_names, 1},
     {"of_types", of_types, 1},
