@@ -120,14 +120,17 @@ void abort_job(int code, const char* text) {
   if (const char* const found = std::strstr(text, exit_code.data())) {
     code = std::atoi(found + exit_code.size());
   } else {
-    std::fprintf(stderr, "%s\n", text);
+    std::fprintf(stderr, "qpmesh: %s\n", text);
     std::fflush(stderr);
     // A launcher ends the others when it sees an error: a zero would be none.
     code = (code & 0xff) == 0 ? 1 : code & 0xff;
   }
   if (mesh_of_world != nullptr) {
-    const std::string reason = std::string{text} + exit_code.data() + std::to_string(code) + "]";
-    qpmesh_abort(mesh_of_world, reason.c_str());
+    std::array<char, 4096> reason;
+    constexpr int text_bytes_max = 4000;
+    std::snprintf(reason.data(), reason.size(), "qpmesh: %.*s%s%d]", text_bytes_max, text,
+                  exit_code.data(), code);
+    qpmesh_abort(mesh_of_world, reason.data());
     qpmesh_progress(mesh_of_world);  // the news leaves before the process does
   }
   std::_Exit(code);
@@ -170,9 +173,12 @@ QPMESH_MPI_ENTRY(Finalized, (int* flag)) {
 
 QPMESH_MPI_ENTRY(Abort, (MPI_Comm, int errorcode)) {
   const Communicator* const world = communicator_of(MPI_COMM_WORLD);
-  std::string text = "qpmesh: MPI_Abort was called";
-  if (world != nullptr) text += " by rank " + std::to_string(world->rank);
-  abort_job(errorcode, (text + " with error code " + std::to_string(errorcode)).c_str());
+  std::array<char, 64> caller{};
+  if (world != nullptr) std::snprintf(caller.data(), caller.size(), " by rank %d", world->rank);
+  std::array<char, 128> text;
+  std::snprintf(text.data(), text.size(), "MPI_Abort was called%s with error code %d",
+                caller.data(), errorcode);
+  abort_job(errorcode, text.data());
 }
 
 QPMESH_MPI_ENTRY(Query_thread, (int* provided)) {

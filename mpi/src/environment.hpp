@@ -36,7 +36,7 @@ int while_running(const char* function, Body&& body) {
     std::forward<Body>(body)();
   });
 }
-// Ends all processes of the job; the exit code is the program's.
+// Ends all processes of the job, and says why; the exit code is the program's. Needs no memory.
 [[noreturn]] void abort_job(int code, const char* text);
 // What MPI_COMM_WORLD stands on; null before MPI_Init and after MPI_Finalize.
 qpmesh_communicator* world_mesh() noexcept;

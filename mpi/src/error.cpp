@@ -240,7 +240,10 @@ Reference<Errhandler> handler_of(const Communicator* own) {
 // The text may change in the program's function, which calls MPI.
 int run_handler(Communicator* own, int code, const std::string& text) {
   const Reference<Errhandler> handler = handler_of(own);  // its function may free it
-  if (handler->action == Errhandler::Action::abort) abort_job(code, ("qpmesh: " + text).c_str());
+  if (handler->action == Errhandler::Action::abort) {
+    const char* const without_memory = class_text(code);
+    abort_job(code, !text.empty() || without_memory == nullptr ? text.c_str() : without_memory);
+  }
   if (handler->action == Errhandler::Action::call) {
     MPI_Comm comm = own->handle();
     const LentHandle lent{*own};  // its function may free it
@@ -275,9 +278,15 @@ int error_class_of(int qpmesh_code) noexcept {
   return index < std::size(class_by_code) ? class_by_code[index] : MPI_ERR_UNKNOWN;
 }
 
-Failure last_failure() {
+Failure failure_of(int code, const char* text) noexcept try {
+  return {code, text};
+} catch (const std::bad_alloc&) {
+  return {code, {}};
+}
+
+Failure last_failure() noexcept {
   const qpmesh_error& error = *qpmesh_last_error();
-  return {error_class_of(error.code), error.text};
+  return failure_of(error_class_of(error.code), error.text);
 }
 
 void fail_as_told() { throw last_failure(); }
@@ -301,7 +310,7 @@ int report(Communicator* where, const char* function, const std::exception_ptr& 
   } catch (const std::bad_alloc&) {
     failure.code = MPI_ERR_NO_MEM;
   } catch (const std::exception& other) {
-    failure.text = other.what();
+    failure = failure_of(MPI_ERR_INTERN, other.what());
   }
   return report(where, function, failure);
 }

@@ -23,6 +23,9 @@ struct Failure {
   std::string text;  // what was found, and what to do about it
 };
 
+// Without its text where there is no memory for it: the code says enough.
+Failure failure_of(int code, const char* text) noexcept;
+
 // fail(MPI_ERR_RANK, "rank ", rank, " of ", size, " ranks")
 template <class... Parts>
 [[noreturn]] void fail(int code, const Parts&... parts) {
@@ -55,7 +58,7 @@ inline void check(int qpmesh_result) {
     fail_as_told();
 }
 // The failure of that error.
-Failure last_failure();
+Failure last_failure() noexcept;
 // The class of a qpmesh_code.
 int error_class_of(int qpmesh_code) noexcept;
 

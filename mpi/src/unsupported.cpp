@@ -2,7 +2,6 @@
 // programs link and start, and each is an error with its name, whoever calls it.
 #include <atomic>
 #include <cstdio>
-#include <new>
 #include <string>
 #include <string_view>
 
@@ -16,11 +15,8 @@ namespace {
 // returns unless a program sets another one, and the interface for tools has none: those are told
 // once, for many programs look at no code of theirs.
 int report_unsupported(std::string_view function, std::atomic_flag& told) {
-  Failure failure{MPI_ERR_UNSUPPORTED_OPERATION, {}};
-  try {
-    failure.text = "qpmesh does not have it (docs/mpi.md)";
-  } catch (const std::bad_alloc&) {  // the code says enough
-  }
+  Failure failure =
+      failure_of(MPI_ERR_UNSUPPORTED_OPERATION, "qpmesh does not have it (docs/mpi.md)");
   const bool is_of_tools = function.starts_with("MPI_T_");
   const bool is_of_files =
       function.starts_with("MPI_File_") || function.starts_with("MPI_Register_datarep");
