@@ -44,10 +44,21 @@ std::size_t bytes_to_line(const void* address) noexcept {
   for (int i = 0; i < 4; ++i) _mm256_storeu_si256(tail_target + i, _mm256_loadu_si256(tail + i));
 }
 
+// Is our loop as fast as memcpy here, or faster?
+bool loop_is_fast(const void* target, const void* source) noexcept {
+  constexpr std::size_t page_bytes = 4096;
+  if (!__builtin_cpu_supports("avx2")) return false;
+  if (!__builtin_cpu_is("intel")) return true;
+  const std::size_t behind =
+      (reinterpret_cast<std::uintptr_t>(target) - reinterpret_cast<std::uintptr_t>(source)) %
+      page_bytes;
+  return behind > 0 && behind < cache_line_bytes;
+}
+
 }  // namespace
 
 void copy_by_vectors(void* target, const void* source, std::size_t bytes) noexcept {
-  if (__builtin_cpu_supports("avx2")) {
+  if (loop_is_fast(target, source)) {
     copy_by_avx2(static_cast<std::byte*>(target), static_cast<const std::byte*>(source), bytes);
   } else {
     std::memcpy(target, source, bytes);

@@ -3,7 +3,9 @@
 // memcpy copies a few KiB and more by `rep movsb`, which on some processors is 2 to 20 times slower
 // where the target lies 1 to 63 bytes behind the source modulo 4096 (measured on Zen 3 and 4): as
 // two blocks in a row from malloc do. A loop of vector loads and stores does not care, and was
-// nowhere slower, at any offset, with a source of this core's or of another one's.
+// nowhere slower there, at any offset, with a source of this core's or of another one's. On Intel's
+// processors (measured on Emerald Rapids) the same offsets are slow, by less, and at all others
+// memcpy is as fast or faster, by up to a third: it does not fetch what it overwrites.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +17,8 @@ namespace qpmesh::base {
 inline constexpr std::size_t copy_loop_bytes_min = std::size_t{2} << 10;
 inline constexpr std::size_t copy_loop_bytes_max = std::size_t{2} << 20;
 
-// Out of line: copy_bytes chooses it. At least copy_loop_bytes_min.
+// Out of line: copy_bytes chooses it. At least copy_loop_bytes_min. By the loop where that is
+// faster.
 void copy_by_vectors(void* target, const void* source, std::size_t bytes) noexcept;
 
 // As memcpy: the two do not overlap, and no order among the stores is promised.
