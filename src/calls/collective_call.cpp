@@ -190,7 +190,8 @@ struct Preparation {
     reducer.kernel = collectives::reduce_kernel(reduction.kind, what.in.type);
     if (reducer.kernel == nullptr) bad_reduction(reduction.kind, what.in.type, operation);
     call.reduction = static_cast<std::uint8_t>(reduction.kind);
-    if (reduction.kind != ReductionKind::average) return;
+    const bool divides = reduction.kind == ReductionKind::average && shape.size > 1;
+    if (!divides) return;
     prepared.divide = collectives::divide_kernel(what.in.type);
     prepared.divided_count = result_count;
   }
