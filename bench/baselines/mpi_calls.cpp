@@ -5,14 +5,41 @@
 #include <limits>
 #include <stdexcept>
 
+// Open MPI 4 has the persistent collectives of MPI 4 as an extension.
+#if MPI_VERSION >= 4
+#define QPMESH_PERSISTENT(name) MPI_##name##_init
+#else
+#if defined(OPEN_MPI)
+#include <mpi-ext.h>
+#endif
+#if defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
+#define QPMESH_PERSISTENT(name) MPIX_##name##_init
+#else
+#define QPMESH_PERSISTENT(name) \
+  [](auto...) { throw std::logic_error{"this MPI has no persistent collectives"}; }
+#endif
+#endif
+
 namespace qpmesh::bench {
 namespace {
 
-// The blocking function, or the one that begins the same, and waits for it.
-template <class Blocking, class Begin, class... Arguments>
-void call(const Baseline::Operation& operation, Blocking blocking, Begin begin,
-          Arguments... arguments) {
-  if (!operation.waited) {
+// How a collective is called.
+struct Form {
+  bool waited;
+  MPI_Request* kept;  // of a persistent one
+};
+
+// The blocking function, the one that begins the same, which is waited for, or the one that keeps
+// the arguments in a request, which is started and waited for each time.
+template <class Blocking, class Begin, class Keep, class... Arguments>
+void call(const Form& form, Blocking blocking, Begin begin, Keep keep, Arguments... arguments) {
+  if (form.kept != nullptr) {
+    if (*form.kept == MPI_REQUEST_NULL) keep(arguments..., MPI_INFO_NULL, form.kept);
+    MPI_Start(form.kept);
+    MPI_Wait(form.kept, MPI_STATUS_IGNORE);
+    return;
+  }
+  if (!form.waited) {
     blocking(arguments...);
     return;
   }
@@ -22,34 +49,36 @@ void call(const Baseline::Operation& operation, Blocking blocking, Begin begin,
 }
 
 // Blocks of one length: MPI's plain form. count is that of one block.
-void equal_blocks(const Baseline::Operation& operation, const void* in, void* out, int count) {
+void equal_blocks(const Baseline::Operation& operation, const Form& form, const void* in, void* out,
+                  int count) {
   MPI_Comm world = MPI_COMM_WORLD;
   switch (operation.collective) {
     case Collective::allgather:
-      call(operation, MPI_Allgather, MPI_Iallgather, in, count, MPI_FLOAT, out, count, MPI_FLOAT,
-           world);
+      call(form, MPI_Allgather, MPI_Iallgather, QPMESH_PERSISTENT(Allgather), in, count, MPI_FLOAT,
+           out, count, MPI_FLOAT, world);
       return;
     case Collective::reduce_scatter:
-      call(operation, MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block, in, out, count,
-           MPI_FLOAT, MPI_SUM, world);
+      call(form, MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block,
+           QPMESH_PERSISTENT(Reduce_scatter_block), in, out, count, MPI_FLOAT, MPI_SUM, world);
       return;
     case Collective::gather:
-      call(operation, MPI_Gather, MPI_Igather, in, count, MPI_FLOAT, out, count, MPI_FLOAT,
-           operation.root, world);
+      call(form, MPI_Gather, MPI_Igather, QPMESH_PERSISTENT(Gather), in, count, MPI_FLOAT, out,
+           count, MPI_FLOAT, operation.root, world);
       return;
     case Collective::scatter:
-      call(operation, MPI_Scatter, MPI_Iscatter, in, count, MPI_FLOAT, out, count, MPI_FLOAT,
-           operation.root, world);
+      call(form, MPI_Scatter, MPI_Iscatter, QPMESH_PERSISTENT(Scatter), in, count, MPI_FLOAT, out,
+           count, MPI_FLOAT, operation.root, world);
       return;
     case Collective::alltoall:
-      call(operation, MPI_Alltoall, MPI_Ialltoall, in, count, MPI_FLOAT, out, count, MPI_FLOAT,
-           world);
+      call(form, MPI_Alltoall, MPI_Ialltoall, QPMESH_PERSISTENT(Alltoall), in, count, MPI_FLOAT,
+           out, count, MPI_FLOAT, world);
       return;
     default: throw std::logic_error{"a collective without blocks"};
   }
 }
 
-void unequal_blocks(const Baseline::Operation& operation, const void* in, void* out) {
+void unequal_blocks(const Baseline::Operation& operation, const Form& form, const void* in,
+                    void* out) {
   MPI_Comm world = MPI_COMM_WORLD;
   const int* const counts = operation.cut->mpi_counts();
   const int* const displacements = operation.cut->mpi_displacements();
@@ -57,24 +86,24 @@ void unequal_blocks(const Baseline::Operation& operation, const void* in, void* 
   const int out_count = mpi_count(operation.out.size());
   switch (operation.collective) {
     case Collective::allgather:
-      call(operation, MPI_Allgatherv, MPI_Iallgatherv, in, in_count, MPI_FLOAT, out, counts,
-           displacements, MPI_FLOAT, world);
+      call(form, MPI_Allgatherv, MPI_Iallgatherv, QPMESH_PERSISTENT(Allgatherv), in, in_count,
+           MPI_FLOAT, out, counts, displacements, MPI_FLOAT, world);
       return;
     case Collective::reduce_scatter:
-      call(operation, MPI_Reduce_scatter, MPI_Ireduce_scatter, in, out, counts, MPI_FLOAT, MPI_SUM,
-           world);
+      call(form, MPI_Reduce_scatter, MPI_Ireduce_scatter, QPMESH_PERSISTENT(Reduce_scatter), in,
+           out, counts, MPI_FLOAT, MPI_SUM, world);
       return;
     case Collective::gather:
-      call(operation, MPI_Gatherv, MPI_Igatherv, in, in_count, MPI_FLOAT, out, counts,
-           displacements, MPI_FLOAT, operation.root, world);
+      call(form, MPI_Gatherv, MPI_Igatherv, QPMESH_PERSISTENT(Gatherv), in, in_count, MPI_FLOAT,
+           out, counts, displacements, MPI_FLOAT, operation.root, world);
       return;
     case Collective::scatter:
-      call(operation, MPI_Scatterv, MPI_Iscatterv, in, counts, displacements, MPI_FLOAT, out,
-           out_count, MPI_FLOAT, operation.root, world);
+      call(form, MPI_Scatterv, MPI_Iscatterv, QPMESH_PERSISTENT(Scatterv), in, counts,
+           displacements, MPI_FLOAT, out, out_count, MPI_FLOAT, operation.root, world);
       return;
     case Collective::alltoall:
-      call(operation, MPI_Alltoallv, MPI_Ialltoallv, in, counts, displacements, MPI_FLOAT, out,
-           counts, displacements, MPI_FLOAT, world);
+      call(form, MPI_Alltoallv, MPI_Ialltoallv, QPMESH_PERSISTENT(Alltoallv), in, counts,
+           displacements, MPI_FLOAT, out, counts, displacements, MPI_FLOAT, world);
       return;
     default: throw std::logic_error{"a collective without blocks"};
   }
@@ -107,37 +136,64 @@ int mpi_count(std::size_t count) {
   return static_cast<int>(count);
 }
 
-void mpi_collective(const Baseline::Operation& operation) {
+void mpi_collective(const Baseline::Operation& operation, MPI_Request* kept) {
+  const Form form{.waited = operation.waited, .kept = kept};
   const void* const in = operation.in.data();
   void* const out = operation.out.data();
   const auto count = [&operation] { return mpi_count(operation.out.size()); };
   MPI_Comm world = MPI_COMM_WORLD;
   switch (operation.collective) {
-    case Collective::barrier: call(operation, MPI_Barrier, MPI_Ibarrier, world); return;
+    case Collective::barrier:
+      call(form, MPI_Barrier, MPI_Ibarrier, QPMESH_PERSISTENT(Barrier), world);
+      return;
     case Collective::broadcast:
-      call(operation, MPI_Bcast, MPI_Ibcast, out, count(), MPI_FLOAT, operation.root, world);
+      call(form, MPI_Bcast, MPI_Ibcast, QPMESH_PERSISTENT(Bcast), out, count(), MPI_FLOAT,
+           operation.root, world);
       return;
     case Collective::allreduce:
       if (operation.polled) return polled_allreduce(in, out, count());
-      call(operation, MPI_Allreduce, MPI_Iallreduce, in, out, count(), MPI_FLOAT, MPI_SUM, world);
+      call(form, MPI_Allreduce, MPI_Iallreduce, QPMESH_PERSISTENT(Allreduce), in, out, count(),
+           MPI_FLOAT, MPI_SUM, world);
       return;
     case Collective::reduce:
-      call(operation, MPI_Reduce, MPI_Ireduce, in, out, count(), MPI_FLOAT, MPI_SUM, operation.root,
-           world);
+      call(form, MPI_Reduce, MPI_Ireduce, QPMESH_PERSISTENT(Reduce), in, out, count(), MPI_FLOAT,
+           MPI_SUM, operation.root, world);
       return;
     case Collective::scan:
-      call(operation, MPI_Scan, MPI_Iscan, in, out, count(), MPI_FLOAT, MPI_SUM, world);
+      call(form, MPI_Scan, MPI_Iscan, QPMESH_PERSISTENT(Scan), in, out, count(), MPI_FLOAT, MPI_SUM,
+           world);
       return;
     case Collective::exscan:
-      call(operation, MPI_Exscan, MPI_Iexscan, in, out, count(), MPI_FLOAT, MPI_SUM, world);
+      call(form, MPI_Exscan, MPI_Iexscan, QPMESH_PERSISTENT(Exscan), in, out, count(), MPI_FLOAT,
+           MPI_SUM, world);
       return;
     default: break;
   }
   if (operation.cut->is_even()) {
-    equal_blocks(operation, in, out, mpi_count(operation.cut->count(0)));
+    equal_blocks(operation, form, in, out, mpi_count(operation.cut->count(0)));
   } else {
-    unequal_blocks(operation, in, out);
+    unequal_blocks(operation, form, in, out);
   }
+}
+
+TypedBlocks::TypedBlocks(const Cut& cut) : types(cut.counts().size(), MPI_FLOAT) {
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    counts.push_back(cut.mpi_counts()[i]);
+    displacements_bytes.push_back(cut.mpi_displacements()[i] * static_cast<int>(sizeof(float)));
+  }
+}
+
+void mpi_alltoallw(const Baseline::Operation& operation, const TypedBlocks& blocks,
+                   MPI_Request* kept) {
+  const void* const in = operation.in.data();
+  void* const out = operation.out.data();
+  const int* const counts = blocks.counts.data();
+  const int* const displacements_bytes = blocks.displacements_bytes.data();
+  const MPI_Datatype* const types = blocks.types.data();
+  MPI_Comm world = MPI_COMM_WORLD;
+  call(Form{.waited = operation.waited, .kept = kept}, MPI_Alltoallw, MPI_Ialltoallw,
+       QPMESH_PERSISTENT(Alltoallw), in, counts, displacements_bytes, types, out, counts,
+       displacements_bytes, types, world);
 }
 
 void mpi_send(Baseline::Outgoing message) {

@@ -7,8 +7,8 @@
 // even or uneven blocks, one root (fixed) or the next one each time; where what is received lies
 // behind a page, and computing before each call, as --offset and --compute-us of ours say. Beside
 // collectives there are latency, rate, rate_both_ways, bandwidth, both_ways and halo, as
-// bench_sendrecv and bench_halo take them, allreduce_polled, and iallreduce and its like: begun and
-// waited for.
+// bench_sendrecv and bench_halo take them, allreduce_polled, alltoallw, iallreduce and its like,
+// begun and waited for, and persistent_allreduce and its like: kept, started and waited for.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -38,6 +38,8 @@ struct Wish {
   std::string operation;
   std::optional<Collective> collective;  // none: messages
   bool waited;
+  bool persistent;
+  bool typed;  // alltoallw
   bool uneven;
   bool fixed;
   std::size_t samples;
@@ -59,6 +61,7 @@ Wish parse(const std::vector<std::string>& words) {
   constexpr std::array<std::string_view, qpmesh::collective_count> names{
       "barrier", "broadcast", "reduce",   "allgather", "reduce_scatter", "allreduce",
       "gather",  "scatter",   "alltoall", "scan",      "exscan"};
+  constexpr std::string_view persistent = "persistent_";
   constexpr std::size_t words_before_sizes = 5;
   if (words.size() <= words_before_sizes) {
     throw std::invalid_argument{
@@ -67,15 +70,19 @@ Wish parse(const std::vector<std::string>& words) {
   Wish wish{.operation = words[0],
             .collective = {},
             .waited = words[0].starts_with('i'),
+            .persistent = words[0].starts_with(persistent),
+            .typed = words[0].ends_with("alltoallw"),
             .uneven = words[1] == "uneven",
             .fixed = words[1] == "fixed",
             .samples = number(words[2]),
             .offset_bytes = number(words[3]),
             .compute_s = 1e-6 * static_cast<double>(number(words[4])),
             .sizes = {}};
-  const auto* const name = std::ranges::find(names, words[0].substr(wish.waited ? 1 : 0));
+  const std::size_t prefix_length = wish.persistent ? persistent.size() : wish.waited ? 1 : 0;
+  const auto* const name = std::ranges::find(names, words[0].substr(prefix_length));
   if (name != names.end()) wish.collective = static_cast<Collective>(name - names.begin());
   if (wish.operation == "allreduce_polled") wish.collective = Collective::allreduce;
+  if (wish.typed) wish.collective = Collective::alltoall;
   std::transform(words.begin() + words_before_sizes, words.end(), std::back_inserter(wish.sizes),
                  number);
   return wish;
@@ -125,20 +132,30 @@ struct Subject {
   double operations_per_call = 1;
 };
 
-// As bench/harness/floats.hpp arranges it for ours.
+bool has_root(Collective collective) {
+  return collective == Collective::broadcast || collective == Collective::reduce ||
+         collective == Collective::gather || collective == Collective::scatter;
+}
+
+// As bench/harness/floats.hpp arranges it for ours. kept: what is persistent, by root where there
+// is one.
 Subject collective(const Wish& wish, const Cut& cut, std::span<float> in, std::span<float> out,
-                   const World& world) {
+                   std::span<MPI_Request> kept, const World& world) {
   Baseline::Operation operation{.collective = *wish.collective,
                                 .in = in,
                                 .out = out,
                                 .cut = &cut,
                                 .polled = wish.operation == "allreduce_polled",
                                 .waited = wish.waited};
-  return {[=, &world, fixed = wish.fixed]() mutable {
+  return {[=, &world, fixed = wish.fixed, persistent = wish.persistent, typed = wish.typed,
+           blocks = TypedBlocks{cut}]() mutable {
     if (!fixed) operation.root = operation.root + 1 < world.size ? operation.root + 1 : 0;
     if (operation.collective == Collective::broadcast)
       operation.out = operation.root == world.rank ? in : out;
-    mpi_collective(operation);
+    const int place = has_root(operation.collective) ? operation.root : 0;
+    MPI_Request* const request = persistent ? &kept[static_cast<std::size_t>(place)] : nullptr;
+    if (typed) mpi_alltoallw(operation, blocks, request);
+    else mpi_collective(operation, request);
   }};
 }
 
@@ -206,8 +223,9 @@ void measure(const Wish& wish, std::size_t bytes, const World& world) {
   std::ranges::fill(out.span(), 2.0F);
   const auto sent = std::as_writable_bytes(in.span());
   const auto received = std::as_writable_bytes(out.span());
+  std::vector<MPI_Request> kept(static_cast<std::size_t>(world.size), MPI_REQUEST_NULL);
   Subject subject;
-  if (wish.collective) subject = collective(wish, cut, in.span(), out.span(), world);
+  if (wish.collective) subject = collective(wish, cut, in.span(), out.span(), kept, world);
   else if (wish.operation == "halo") subject = halo(sent, received, bytes, world);
   else subject = messages(wish, sent, received, bytes, world);
   const Agreement agreement{.align = [] { MPI_Barrier(MPI_COMM_WORLD); },
@@ -219,6 +237,8 @@ void measure(const Wish& wish, std::size_t bytes, const World& world) {
                                 }};
   const Times times = take_samples({.ours = timed_batch([&] { subject.call(); }, wish.compute_s)},
                                    wish.samples, agreement);
+  for (MPI_Request& request : kept)
+    if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
   if (world.rank != 0) return;
   std::printf("%zu", bytes);
   for (const double seconds : times.ours_s)
