@@ -82,6 +82,9 @@ PYBIND11_MODULE(_library, module) {
         require_ok(qpmesh_abort(group_of(group)->communicator(doing), reason.c_str()), doing);
       },
       unlocked);
+  // Torch's C++ calls it; its Python has no name for it (1.13).
+  module.def(
+      "abort_work", [](const c10::intrusive_ptr<c10d::Work>& work) { work->abort(); }, unlocked);
   module.def(
       "leave", [](const Handle& group) { group_of(group)->leave(); }, unlocked);
   module.def(

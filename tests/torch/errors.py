@@ -154,6 +154,24 @@ def someone_gives_up():
         assert error.code == "aborted" and error.cause == "no more", str(error)
 
 
+def someone_gives_up_his_work():
+    """As torch's C++ does, in a context of its own: with what he gives up ends the world that it was in, for all."""
+    world = _library.meet(job.store("given up"), job.rank, 2, "given up", seconds(20), [])
+    world.barrier(dist.BarrierOptions()).wait()
+    given_up = "allreduce (number 2 of group 'given up')"
+    begin = time.monotonic()
+    if job.rank == 0:
+        work = world.allreduce([torch.ones(3)], dist.AllreduceOptions())
+        _library.abort_work(work)
+        first = work.wait
+    else:
+        first = world.recv([torch.ones(3)], 0, 7).wait
+    for call in (first, lambda: world.barrier(dist.BarrierOptions()).wait()):
+        error = job.error_of(call)
+        assert error.code == "aborted" and error.cause == given_up, str(error)
+    assert time.monotonic() - begin < 10
+
+
 def no_memory_for_what_another_rank_gives():
     """In a context of its own, which ends. Known when the sizes were gathered, and to one rank alone."""
     world = _library.meet(job.store("no memory"), job.rank, 2, "no memory", seconds(20), [])
@@ -277,7 +295,7 @@ def before_there_is_a_group():
 def main():
     before_there_is_a_group()
     job.begin()
-    job.meet(wrong_tensors, ranks_disagree, messages, time_passes, someone_gives_up, no_memory_for_what_another_rank_gives, meeting_goes_wrong, store_goes_while_a_rank_waits)
+    job.meet(wrong_tensors, ranks_disagree, messages, time_passes, someone_gives_up, someone_gives_up_his_work, no_memory_for_what_another_rank_gives, meeting_goes_wrong, store_goes_while_a_rank_waits)
     if job.rank == 0:
         other_torches()
     dist.barrier()
