@@ -268,10 +268,11 @@ inline bool has_levels_in_order(const CallShape& shape) {
 inline bool reduces_by_nodes(const CallShape& shape) {
   return has_levels(shape) && (!shape.ordered || shape.levels.in_order);
 }
-// Of other blocks only the two ends of a message know the length.
-inline bool has_equal_blocks(const CallShape& shape) { return has_levels(shape) && !shape.uneven; }
-inline bool has_equal_blocks_and_nodes(const CallShape& shape) {
-  return has_equal_blocks(shape) && shape.levels.node_ranks_min == shape.levels.node_ranks_max;
+// Every rank knows where all blocks lie, one behind another. Of blocks with a layout only the two
+// ends of a message know the length; a reduce_scatter's may lie apart.
+inline bool has_known_blocks(const CallShape& shape) { return has_levels(shape) && !shape.uneven; }
+inline bool has_known_blocks_and_equal_nodes(const CallShape& shape) {
+  return has_known_blocks(shape) && shape.levels.node_ranks_min == shape.levels.node_ranks_max;
 }
 
 // Blocks of any lengths, with the lists that say so: a local variable.
@@ -355,7 +356,8 @@ class NodeByNode {
   bool lies_there_;
   Scratch packed_;
 };
-// What it costs to pack or to unpack one, for the ranks that have it.
+// What it costs to pack or to unpack one, for the ranks that have it; gaps between blocks are not
+// in the shape of a call.
 inline double packing_s(const CallShape& shape, const CostModel& model) noexcept {
   return shape.levels.in_order ? 0 : model.copy_s(shape.vector_bytes());
 }

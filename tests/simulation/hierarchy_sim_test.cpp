@@ -57,10 +57,11 @@ Script starts_many(SimulatedJob* job, int rank, int calls, std::uint64_t seed,
   std::vector<Call> all(index(calls));
   for (int i = 0; i < calls; ++i) {
     Call& call = all[index(i)];
-    const CallOptions options{
-        .algorithm = std::array<std::string_view, 3>{
-            "leaders", "lanes", has_shares ? "multiport_sliced" : ""}[same.below(3)]};
-    const bool is_scan = options.algorithm == "leaders" || options.algorithm == "lanes";
+    const std::uint64_t row = same.below(3);
+    const CallOptions options{.algorithm = std::array<std::string_view, 3>{
+                                  "leaders", "lanes", has_shares ? "multiport_sliced" : ""}[row]};
+    const CallOptions scan_options{
+        .algorithm = std::array<std::string_view, 3>{"leaders", "lanes", "multiport"}[row]};
     const auto root = static_cast<int>(same.below(size));
     call.data.assign(lengths[same.below(4)], 0);
     const auto own = static_cast<std::uint64_t>(i) + 1;
@@ -82,7 +83,7 @@ Script starts_many(SimulatedJob* job, int rank, int calls, std::uint64_t seed,
       case 3:  // of what rank 0 has
         if (rank == 0) std::ranges::fill(call.data, own * size);
         call.request = world.scan_async(call.data, call.data, sum,
-                                        scans_by_nodes && is_scan ? options : CallOptions{});
+                                        scans_by_nodes ? scan_options : CallOptions{});
         break;
       default: std::ranges::fill(call.data, own * size); call.request = world.barrier_async();
     }

@@ -97,6 +97,23 @@ TEST_P(EveryAlgorithmOnNodes, costs_what_its_closed_form_says) {
   EXPECT_GE(cases, 18);
 }
 
+// The list of operands of a rank of a scan is as long as its share, or as two vectors of each rank
+// of the node.
+TEST(multiport, takes_more_nodes_in_a_share_than_ranks_on_a_node) {
+  constexpr int nodes = 600;
+  for (const Collective collective : {Collective::scan, Collective::exscan}) {
+    const CallShape shape{.size = 2 * nodes,
+                          .bytes = 64,
+                          .levels = {.nodes = nodes,
+                                     .node_ranks_min = 2,
+                                     .node_ranks_max = 2,
+                                     .in_order = true,
+                                     .load_memory = false}};
+    const Algorithm& row = *collectives::find_algorithm(collective, "multiport");
+    EXPECT_EQ(bench::simulate(row, shape, bench::reference).cost.messages, nodes / 2 + 2);
+  }
+}
+
 // Rows that load memory apply to ranks that share it alone, and their costs are not of LogGP.
 std::vector<Algorithm> algorithms_for(const collectives::Levels& levels) {
   std::vector<Algorithm> rows;

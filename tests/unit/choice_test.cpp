@@ -198,7 +198,7 @@ TEST(selector, refuses_what_is_unknown_or_does_not_apply_whoever_wants_it) {
           [&] { selector.select({.size = 4}, Collective::scan, "quick"); },
           {ErrorCode::bad_argument, no_peer, "", "'quick' is no algorithm of scan",
            "known: doubling, chain, binary_tree, one_shot, one_pass, one_pass_streamed, leaders, "
-           "lanes"}),
+           "lanes, multiport"}),
       "");
 }
 

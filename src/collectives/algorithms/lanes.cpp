@@ -264,8 +264,8 @@ Cost prefix_cost(const CallShape& shape, const CostModel& model) {
 
 // ---- blocks: each rank moves those of its lane between the nodes, and shares them on its own ----
 
-bool reduces_equal_blocks_and_nodes(const CallShape& shape) {
-  return reduces_by_nodes(shape) && has_equal_blocks_and_nodes(shape);
+bool reduces_known_blocks_of_equal_nodes(const CallShape& shape) {
+  return reduces_by_nodes(shape) && has_known_blocks_and_equal_nodes(shape);
 }
 
 int rank_at(const Placement& placement, int node, int index) {
@@ -407,13 +407,13 @@ extern constexpr Algorithm reduce_lanes{Collective::reduce, "lanes", reduces_by_
                                         reduce};
 extern constexpr Algorithm allreduce_lanes{Collective::allreduce, "lanes", reduces_by_nodes,
                                            allreduce_cost, allreduce};
-extern constexpr Algorithm allgather_lanes{Collective::allgather, "lanes",
-                                           has_equal_blocks_and_nodes, allgather_cost, allgather};
+extern constexpr Algorithm allgather_lanes{
+    Collective::allgather, "lanes", has_known_blocks_and_equal_nodes, allgather_cost, allgather};
 extern constexpr Algorithm reduce_scatter_lanes{Collective::reduce_scatter, "lanes",
-                                                reduces_equal_blocks_and_nodes, reduce_scatter_cost,
-                                                reduce_scatter};
-extern constexpr Algorithm alltoall_lanes{Collective::alltoall, "lanes", has_equal_blocks_and_nodes,
-                                          alltoall_cost, alltoall};
+                                                reduces_known_blocks_of_equal_nodes,
+                                                reduce_scatter_cost, reduce_scatter};
+extern constexpr Algorithm alltoall_lanes{
+    Collective::alltoall, "lanes", has_known_blocks_and_equal_nodes, alltoall_cost, alltoall};
 extern constexpr Algorithm scan_lanes{Collective::scan, "lanes", has_levels_in_order, prefix_cost,
                                       scan};
 extern constexpr Algorithm exscan_lanes{Collective::exscan, "lanes", has_levels_in_order,

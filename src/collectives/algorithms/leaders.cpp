@@ -164,8 +164,8 @@ Cost allgather_cost(const CallShape& shape, const CostModel& model) {
   return cost;
 }
 
-bool reduces_equal_blocks(const CallShape& shape) {
-  return reduces_by_nodes(shape) && has_equal_blocks(shape);
+bool reduces_known_blocks(const CallShape& shape) {
+  return reduces_by_nodes(shape) && has_known_blocks(shape);
 }
 
 Task reduce_scatter(Group group, const Arguments& arguments) {
@@ -407,11 +407,11 @@ extern constexpr Algorithm allreduce_leaders{Collective::allreduce, "leaders", r
 extern constexpr Algorithm allgather_leaders{Collective::allgather, "leaders", has_levels,
                                              allgather_cost, allgather};
 extern constexpr Algorithm reduce_scatter_leaders{Collective::reduce_scatter, "leaders",
-                                                  reduces_equal_blocks, reduce_scatter_cost,
+                                                  reduces_known_blocks, reduce_scatter_cost,
                                                   reduce_scatter};
-extern constexpr Algorithm gather_leaders{Collective::gather, "leaders", has_equal_blocks,
+extern constexpr Algorithm gather_leaders{Collective::gather, "leaders", has_known_blocks,
                                           gather_cost, gather};
-extern constexpr Algorithm scatter_leaders{Collective::scatter, "leaders", has_equal_blocks,
+extern constexpr Algorithm scatter_leaders{Collective::scatter, "leaders", has_known_blocks,
                                            scatter_cost, scatter};
 extern constexpr Algorithm scan_leaders{Collective::scan, "leaders", has_levels_in_order, scan_cost,
                                         scan};

@@ -15,6 +15,10 @@
 // Sources: J. Bruck and others, "Efficient algorithms for all-to-all communications in multiport
 // message-passing systems", 1997; J. L. Träff, "k-ported vs. k-lane broadcast, scatter, and
 // alltoall algorithms", 2020.
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
 #include "collectives/algorithms/ports.hpp"
 
 namespace qpmesh::collectives {
@@ -562,6 +566,135 @@ Cost alltoall_cost(const CallShape& shape, const CostModel& model) {
   return cost;
 }
 
+// ---- scans: each node tells those behind it what it comes to ----
+
+// The ranks of a node tell each other their vectors, and in the end what the nodes of their shares
+// come to; each combines those before it. Nothing that a node behind its own has is needed.
+
+// Vectors of the ranks of this node, one behind another.
+struct NodeVectors {
+  NodeVectors(const Group& group, const Arguments& arguments)
+      : ranks{group.hierarchy().node_ranks()},
+        bytes{arguments.bytes()},
+        blocks{even_blocks(static_cast<std::size_t>(ranks) * arguments.element_count, ranks,
+                           arguments.element_bytes)},
+        memory{group, blocks.bytes()} {}
+  std::byte* of(int rank) const noexcept {
+    return memory.data() + static_cast<std::size_t>(rank) * bytes;
+  }
+
+  int ranks;
+  std::size_t bytes;  // of one
+  Blocks blocks;
+  Scratch memory;
+};
+
+// In the order of the ranks.
+class OperandList {
+ public:
+  explicit OperandList(int capacity)
+      : capacity_{static_cast<std::size_t>(capacity)}, operands_{capacity_} {}
+
+  bool empty() const noexcept { return count_ == 0; }
+  void add(const std::byte* operand) noexcept {
+    assert(count_ < capacity_);
+    operands_.data()[count_++] = operand;
+  }
+  // Where the result is: at target, or, of one operand, where that is. The list is empty then.
+  const std::byte* combine(const Group& group, const Reducer& reducer, std::byte* target,
+                           std::size_t bytes) {
+    const std::size_t count = std::exchange(count_, 0);
+    if (count == 1) return operands_.data()[0];
+    group.reduce(reducer, target, {operands_.data(), count}, bytes);
+    return target;
+  }
+
+ private:
+  std::size_t capacity_;
+  std::size_t count_ = 0;
+  Numbers<const std::byte*> operands_;
+};
+
+// inclusive: a scan, otherwise an exscan.
+Task prefix(Group group, const Arguments& arguments, bool inclusive) {
+  Ports ports{group};
+  Hierarchy& levels = ports.levels;
+  const Reducer& reducer = arguments.reducer;
+  const int own = levels.node();
+  if (levels.is_first_node()) ports.after.leave();
+  const NodeVectors here{group, arguments};
+  const std::size_t bytes = here.bytes;
+  // The nodes of a share, or shares and ranks.
+  OperandList operands{std::max(ports.count(), 2 * here.ranks)};
+  Arguments part = arguments;
+  part.out = here.memory.data();
+  part.out_blocks = here.blocks;
+  co_await ports.before.pass();
+  co_await levels.before(group, Collective::allgather, here.blocks.bytes(), part);
+
+  const bool tells = std::max(ports.first(), own + 1) < ports.end();
+  const Scratch sum{group, tells ? bytes : 0};
+  const std::byte* told = nullptr;
+  if (tells) {
+    for (int rank = 0; rank < here.ranks; ++rank) operands.add(here.of(rank));
+    told = operands.combine(group, reducer, sum.data(), bytes);
+  }
+  const ShareVectors arrived{group, ports, bytes};
+  const auto sum_here = [&](int /*node*/) { return std::span<const std::byte>{told, bytes}; };
+  const auto vector_of = [&](int node) { return arrived.of(node); };
+  co_await exchange(group, ports, sum_here, vector_of, Told::those_behind);
+
+  const NodeVectors before{group, arguments};  // what the nodes of each share come to
+  int shares_before = 0;
+  if (!levels.is_first_node()) {
+    for (int node = ports.first(); node < std::min(own, ports.end()); ++node)
+      operands.add(arrived.of(node).data());
+    // A rank with none of them gives its own vector, which nobody looks at.
+    if (!operands.empty())
+      part.in = operands.combine(group, reducer, arrived.of(ports.first()).data(), bytes);
+    part.out = before.memory.data();
+    co_await ports.after.pass();
+    co_await levels.after(group, Collective::allgather, before.blocks.bytes(), part);
+    shares_before = ports.to(own - 1) + 1;
+  }
+  const int ranks_before = levels.index() + (inclusive ? 1 : 0);
+  for (int share = 0; share < shares_before; ++share) operands.add(before.of(share));
+  for (int rank = 0; rank < ranks_before; ++rank) operands.add(here.of(rank));
+  if (operands.empty()) co_return;  // the first rank of an exscan
+  const std::byte* const result = operands.combine(group, reducer, arguments.out, bytes);
+  if (result != arguments.out) group.copy(arguments.out, result, bytes);
+}
+
+Task scan(Group group, const Arguments& arguments) { return prefix(group, arguments, true); }
+Task exscan(Group group, const Arguments& arguments) { return prefix(group, arguments, false); }
+
+// Combined one after another: a node, its part of a share elsewhere, and of the last rank all that
+// come before it and, of a scan, its own vector.
+Cost prefix_cost(const CallShape& shape, const CostModel& model, int own_vectors) {
+  const PartCost part{shape, model};
+  const double bytes = shape.vector_bytes();
+  const int nodes = shape.levels.nodes;
+  const int ranks = shape.levels.node_ranks_max;
+  const int lanes = shape.levels.node_ranks_min;
+  const int share_nodes_max = (nodes + lanes - 1) / lanes;
+  const bool last_node_is_a_share = nodes / lanes == 1;
+  const int shares_before = std::min(nodes - 1, last_node_is_a_share ? lanes - 1 : lanes);
+  const Cost on_node = part.on_node(Collective::allgather, ranks * bytes);
+  Cost cost = on_node;
+  cost += exchange_cost(shape, part, bytes);
+  cost += on_node;
+  const int combined =
+      (ranks - 1) + (share_nodes_max - 1) + (shares_before + ranks - 1 + own_vectors - 1);
+  cost.time_s += combined * bytes * model.reduced_byte_s;
+  return cost;
+}
+Cost scan_cost(const CallShape& shape, const CostModel& model) {
+  return prefix_cost(shape, model, 1);
+}
+Cost exscan_cost(const CallShape& shape, const CostModel& model) {
+  return prefix_cost(shape, model, 0);
+}
+
 }  // namespace
 
 extern constexpr Algorithm barrier_multiport{Collective::barrier, "multiport", has_levels,
@@ -586,10 +719,14 @@ extern constexpr Algorithm reduce_scatter_multiport{Collective::reduce_scatter, 
                                                     reduces_blocks_by_shares, reduce_scatter_cost,
                                                     reduce_scatter};
 extern constexpr Algorithm gather_multiport{Collective::gather, "multiport",
-                                            has_equal_blocks_and_nodes, gather_cost, gather};
-extern constexpr Algorithm scatter_multiport{Collective::scatter, "multiport",
-                                             has_equal_blocks_and_nodes, scatter_cost, scatter};
+                                            has_known_blocks_and_equal_nodes, gather_cost, gather};
+extern constexpr Algorithm scatter_multiport{
+    Collective::scatter, "multiport", has_known_blocks_and_equal_nodes, scatter_cost, scatter};
 extern constexpr Algorithm alltoall_multiport{Collective::alltoall, "multiport",
-                                              has_equal_blocks_for_all, alltoall_cost, alltoall};
+                                              has_known_blocks_and_shares, alltoall_cost, alltoall};
+extern constexpr Algorithm scan_multiport{Collective::scan, "multiport", has_levels_in_order,
+                                          scan_cost, scan};
+extern constexpr Algorithm exscan_multiport{Collective::exscan, "multiport", has_levels_in_order,
+                                            exscan_cost, exscan};
 
 }  // namespace qpmesh::collectives

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "collectives/hierarchy.hpp"
@@ -51,33 +52,24 @@ struct Ports {
 
 // ---- the round between the nodes ----
 
-// sent(node) goes to each node of this rank's share, and what it sends comes to received(node).
+enum class Told : std::uint8_t { all, those_behind };
+
+// sent(node) goes to each node of this rank's share, or to those behind its own, and what each of
+// these, or of those before its own, sends comes to received(node).
 // Where a share is longer than a round, both ends of a message may come to it at different times,
 // but never in a circle: a round has the same places of a share on all nodes, earlier ones first.
 template <class Sent, class Received>
-Task exchange(Group group, const Ports& ports, const Sent& sent, const Received& received) {
+Task exchange(Group group, const Ports& ports, const Sent& sent, const Received& received,
+              Told told = Told::all) {
   Round<messages_in_flight_max> round{group};
+  const int own = ports.levels.node();
   for (int begin = ports.first(); begin < ports.end(); begin += messages_in_flight_max) {
     const int count = std::min(messages_in_flight_max, ports.end() - begin);
     for (int i = 0; i < count; ++i) {
-      const int node = begin + (i + ports.levels.node()) % count;  // all begin with another one
-      if (node == ports.levels.node()) continue;
-      round.send(ports.peer(node), sent(node));
-      round.receive(ports.peer(node), received(node));
-    }
-    co_await round;
-  }
-}
-
-// The same, but a node tells only those behind it, and hears from those before it.
-template <class Sent, class Received>
-Task tell_nodes_behind(Group group, const Ports& ports, const Sent& sent,
-                       const Received& received) {
-  Round<messages_in_flight_max> round{group};
-  for (int begin = ports.first(); begin < ports.end(); begin += messages_in_flight_max) {
-    for (int node = begin; node < std::min(begin + messages_in_flight_max, ports.end()); ++node) {
-      if (node > ports.levels.node()) round.send(ports.peer(node), sent(node));
-      if (node < ports.levels.node()) round.receive(ports.peer(node), received(node));
+      const int node = begin + (i + own) % count;  // all begin with another one
+      if (node == own) continue;
+      if (told == Told::all || node > own) round.send(ports.peer(node), sent(node));
+      if (told == Told::all || node < own) round.receive(ports.peer(node), received(node));
     }
     co_await round;
   }
@@ -245,10 +237,10 @@ inline bool reduces_by_shares(const CallShape& shape) {
   return reduces_by_nodes(shape) && has_shares_for_all(shape);
 }
 inline bool reduces_blocks_by_shares(const CallShape& shape) {
-  return reduces_by_shares(shape) && has_equal_blocks(shape);
+  return reduces_by_shares(shape) && has_known_blocks(shape);
 }
-inline bool has_equal_blocks_for_all(const CallShape& shape) {
-  return has_equal_blocks(shape) && has_shares_for_all(shape);
+inline bool has_known_blocks_and_shares(const CallShape& shape) {
+  return has_known_blocks(shape) && has_shares_for_all(shape);
 }
 
 }  // namespace qpmesh::collectives
