@@ -363,6 +363,8 @@ const std::vector<PairFault>& pair_faults() {
       {"rdma_reads", [](Report& r) { r.pairs[0].reads.why = "no answer"; },
        "between rank 0 (on alpha) and rank 1 (on beta) arrive, RDMA reads fail: no answer",
        "export QPMESH_RENDEZVOUS=write"},
+      {"rdma_reads", [](Report& r) { r.pairs[0].reads = {.why = "no answer", .wished = true}; },
+       "RDMA reads fail: no answer", "export QPMESH_RENDEZVOUS=write"},
       {"rdma_reads", [](Report& r) { r.pairs[0].reads.wrong_bytes = 2; },
        "RDMA reads bring 2 of 1000 bytes wrong", "export QPMESH_RENDEZVOUS=write"},
       {"slow_pair", [](Report& r) { r.pairs[0].latency_us = 50; }, "take 50.0 us", "ethtool"},
@@ -425,8 +427,9 @@ TEST(pair_checks, have_a_fault_for_each_row) {
   EXPECT_EQ(rows, made);
 }
 
-// A test looks for the row's name in the report of the tool or, of a guest, in its text.
-TEST(rows, have_a_test_that_makes_the_fault_itself) {
+// By the text of the tests: one looks for the row's name in the report of the tool or, of a guest,
+// in its text.
+TEST(rows, are_named_by_a_test_that_makes_the_fault_itself) {
   std::string tests;
   for (const char* const file : {"unit/doctor_faults_test.cpp", "vm/cases.txt", "vm/long.txt"}) {
     std::ifstream in{fmt::format("{}/tests/{}", QPMESH_SOURCE_DIR, file)};

@@ -27,7 +27,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RefusedWay, way, why, hint, by_options)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Datagrams, netdev, sent_bytes_max, arrived_bytes_max, roce)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GidEnd, device, index, gid)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GidPair, low, high, why)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Reads, checked_bytes, wrong_bytes, bandwidth_mb_s, why)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Reads, checked_bytes, wrong_bytes, bandwidth_mb_s, why, wished)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PairReport, low, high, calls, line, way, refused, gids,
                                    gids_untried, checked_bytes, wrong_bytes, latency_us,
                                    bandwidth_mb_s, back_mb_s, both_mb_s, reads, tcp_latency_us,

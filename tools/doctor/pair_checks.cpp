@@ -333,7 +333,7 @@ List rdma_reads(const Report& report) {
         "export QPMESH_RENDEZVOUS=write; what lies between them drops or spoils reads (RoCE: BTH "
         "opcodes 12 to 16): look at its filters and counters, and at ibv_devinfo -v "
         "(max_qp_rd_atom)",
-        Severity::note};
+        reads.wished ? Severity::problem : Severity::note};
   });
 }
 

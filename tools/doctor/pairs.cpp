@@ -101,8 +101,9 @@ class Examination {
     tell(tried, pairs);
     return mine;
   }
-  // For a gather: as long as the slowest pair may take.
-  Deadline for_all() const { return base::after_ms(ranks_.system, 10 * init_ms_max); }
+  // For a gather: as long as the slowest pair may take. It has five jobs at most, beside those of
+  // GIDs, and two agreements for each.
+  Deadline for_all() const { return base::after_ms(ranks_.system, 16 * init_ms_max); }
 
  private:
   std::vector<Seat> seats() const {

@@ -30,9 +30,9 @@ struct Call {
   std::string netdev{};  // of the lower rank's host
   int error = 0;         // an errno; 0: connected
 };
-// A way that would be better than the one that serves, or tcp beside verbs, and why it does not.
+// A way that would be better than the one that serves, or reads or tcp beside verbs, and why not.
 struct RefusedWay {
-  std::string way{};  // "shm", "verbs", "tcp"
+  std::string way{};  // "shm", "verbs", "reads", "tcp"
   std::string why{};
   std::string hint{};
   bool by_options = false;  // they exclude it: nothing is wrong
@@ -64,6 +64,7 @@ struct Reads {
   std::int64_t wrong_bytes = 0;
   double bandwidth_mb_s = 0;  // of 1 MiB messages that the lower rank reads from the higher one
   std::string why{};          // they fail; empty: they do not
+  bool wished = false;        // QPMESH_RENDEZVOUS=read
 };
 
 struct PairReport {

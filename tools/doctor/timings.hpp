@@ -1,7 +1,7 @@
 // What two ranks that are joined can do: bytes written and read back, latency, bandwidth.
 //
-// Each is collective of a world of two, of which rank 1 has the result and rank 0 nothing. It takes
-// about its budget, where it has one, and throws what the calls throw.
+// Each is collective of a world of two, of which rank 1 has the result: rank 0's means nothing. It
+// takes about its budget, where it has one, and throws what the calls throw.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ Checked check_bytes(Communicator& world, const base::System& system);
 double latency_us(Communicator& world, const base::System& system, double budget_us);
 
 enum class Flow : std::uint8_t { to_low, to_high, both };  // low: rank 0
-// Of 1 MiB messages; of both directions at once, together. 10^6 bytes.
+// 10^6 bytes a second, of 1 MiB messages; of both directions the sum.
 double bandwidth_mb_s(Communicator& world, const base::System& system, double budget_us, Flow flow);
 
 }  // namespace qpmesh::doctor

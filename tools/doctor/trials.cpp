@@ -152,12 +152,14 @@ class Trials {
     return refused;
   }
 
-  // Nothing: it serves.
+  // Nothing: it serves. Over verbs without reads, which are tried by themselves.
   std::optional<RefusedWay> try_way(const std::string& way, std::uint32_t step,
                                     std::int64_t budget_ms) {
     const base::System& system = ranks_.system;
     PairReport found = pair_;
-    auto refused = try_job(way, options_for(way), step, [&](Communicator& world) {
+    Options options = options_for(way);
+    options.rendezvous = RendezvousChoice::write;
+    auto refused = try_job(way, options, step, [&](Communicator& world) {
       const Checked checked = check_bytes(world, system);
       found.checked_bytes = checked.bytes;
       found.wrong_bytes = checked.wrong_bytes;
@@ -177,14 +179,18 @@ class Trials {
     options.rendezvous = RendezvousChoice::read;
     options.register_bytes_min = 0;
     options.eager_bytes_max = Options{}.eager_bytes_max;
-    Reads found;
+    Reads found{.wished = ranks_.facts.options.rendezvous == RendezvousChoice::read};
+    bool met = false;
     const auto refused = try_job("reads", options, step, [&](Communicator& world) {
+      met = true;
       const Checked checked = check_bytes(world, ranks_.system);
       found.checked_bytes = checked.bytes;
       found.wrong_bytes = checked.wrong_bytes;
       found.bandwidth_mb_s = bandwidth_mb_s(world, ranks_.system, part_us(budget_ms), Flow::to_low);
     });
-    pair_.reads = refused ? Reads{.why = refused->why} : found;
+    if (!refused) pair_.reads = found;
+    else if (met) pair_.reads = {.why = refused->why, .wished = found.wished};
+    else pair_.refused.push_back(*refused);
   }
 
   void try_tcp_beside(std::uint32_t step, std::int64_t budget_ms) {
