@@ -251,6 +251,7 @@ void Attributes<Handle>::copy_to(Attributes& copies, Handle owner) {
     Iterator entry;
     use(lock, *key, entry, [&](void* value) {
       void* copy = nullptr;
+      copies.entries_.reserve(copies.entries_.size() + 1);  // a copy that is made is kept
       if (copied(*key, owner, value, copy)) copies.entries_.push_back({key, copy});
     });
   }

@@ -59,4 +59,17 @@ class Attributes {
   std::vector<Entry> entries_;
 };
 
+// A step of making a duplicate. Where it fails there is none: what was copied until then goes by
+// its delete functions.
+template <class Object, class Step>
+void make_or_undo(Object& copy, const Step& step) {
+  try {
+    step();
+  } catch (...) {
+    const LentHandle lent{copy};
+    copy.attributes.clear(copy.handle());
+    throw;
+  }
+}
+
 }  // namespace qpmesh::mpi

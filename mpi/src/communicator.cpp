@@ -50,19 +50,6 @@ void inherit(Communicator& child, const Communicator& parent) {
   child.errhandler.set(parent.errhandler.get());
 }
 
-// A step of making a duplicate. Where it fails there is none: what was copied until then goes by
-// its delete functions.
-template <class Step>
-void make_or_undo(Communicator& copy, const Step& step) {
-  try {
-    step();
-  } catch (...) {
-    const LentHandle lent{copy};
-    copy.attributes.clear(copy.handle());
-    throw;
-  }
-}
-
 // A duplicate gets what its parent has beside ranks and hints. A copy function may fail.
 void copy_properties(Communicator& copy, Communicator& parent) {
   copy.topology = parent.topology;

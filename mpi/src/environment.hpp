@@ -36,7 +36,8 @@ int while_running(const char* function, Body&& body) {
     std::forward<Body>(body)();
   });
 }
-// Ends all processes of the job, and says why; the exit code is the program's. Needs no memory.
+// Ends all processes of the job, and says why; the exit code is the program's. Needs no memory;
+// without any the others learn of it when this one has ended.
 [[noreturn]] void abort_job(int code, const char* text);
 // What MPI_COMM_WORLD stands on; null before MPI_Init and after MPI_Finalize.
 qpmesh_communicator* world_mesh() noexcept;

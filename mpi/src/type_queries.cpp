@@ -189,13 +189,7 @@ QPMESH_MPI_ENTRY(Type_dup, (MPI_Datatype datatype, MPI_Datatype* newtype)) {
     Reference<Datatype> copy =
         make_type({Part{.of = of}}, {.combiner = MPI_COMBINER_DUP, .types = {of}});
     if (old.is_committed()) copy->commit();
-    try {
-      old.attributes.copy_to(copy->attributes, datatype);
-    } catch (const Failure&) {  // what was copied until then goes by its delete functions
-      const LentHandle lent{*copy};
-      copy->attributes.clear(copy->handle());
-      throw;
-    }
+    make_or_undo(*copy, [&] { old.attributes.copy_to(copy->attributes, datatype); });
     *newtype = handle_for_program(std::move(copy));
   });
 }
