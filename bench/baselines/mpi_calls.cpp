@@ -179,7 +179,8 @@ void mpi_collective(const Baseline::Operation& operation, MPI_Request* kept) {
 TypedBlocks::TypedBlocks(const Cut& cut) : types(cut.counts().size(), MPI_FLOAT) {
   for (std::size_t i = 0; i < types.size(); ++i) {
     counts.push_back(cut.mpi_counts()[i]);
-    displacements_bytes.push_back(cut.mpi_displacements()[i] * static_cast<int>(sizeof(float)));
+    const auto displacement = static_cast<std::size_t>(cut.mpi_displacements()[i]);
+    displacements_bytes.push_back(mpi_count(displacement * sizeof(float)));
   }
 }
 

@@ -147,14 +147,14 @@ Subject collective(const Wish& wish, const Cut& cut, std::span<float> in, std::s
                                 .cut = &cut,
                                 .polled = wish.operation == "allreduce_polled",
                                 .waited = wish.waited};
-  return {[=, &world, fixed = wish.fixed, persistent = wish.persistent, typed = wish.typed,
-           blocks = TypedBlocks{cut}]() mutable {
+  return {[=, &world, fixed = wish.fixed, persistent = wish.persistent,
+           blocks = wish.typed ? std::optional{TypedBlocks{cut}} : std::nullopt]() mutable {
     if (!fixed) operation.root = operation.root + 1 < world.size ? operation.root + 1 : 0;
     if (operation.collective == Collective::broadcast)
       operation.out = operation.root == world.rank ? in : out;
     const int place = has_root(operation.collective) ? operation.root : 0;
     MPI_Request* const request = persistent ? &kept[static_cast<std::size_t>(place)] : nullptr;
-    if (typed) mpi_alltoallw(operation, blocks, request);
+    if (blocks) mpi_alltoallw(operation, *blocks, request);
     else mpi_collective(operation, request);
   }};
 }
