@@ -3,8 +3,9 @@
 // hundred bytes.
 //
 //   listener -> caller   challenge        version, fresh nonce
-//   caller -> listener   hello            who I am, fresh nonce, proof over challenge and hello; or
-//                                         calls_again (empty), which waited too long for that
+//   caller -> listener   hello            who I am, fresh nonce, proof over challenge and hello;
+//   or,
+//                                         where no challenge came in time, calls_again (empty)
 //   listener -> caller   welcome          proof over both; or refused (an Error), or later (empty)
 //   caller -> listener   acknowledgement  of a link (links.hpp), which does not count before it
 #pragma once
