@@ -93,8 +93,11 @@ TEST_P(CopyOfVectors, moves_between_any_two_offsets_of_a_line) {
 TEST_P(CopyOfVectors, moves_what_is_longer_than_its_loop) {
   Areas areas{copy_loop_bytes_max + page_bytes};
   for (const std::size_t bytes : {copy_loop_bytes_max, copy_loop_bytes_max + 1}) {
-    for (const std::size_t target : {0U, 16U})
-      ASSERT_EQ(0, areas.wrong(GetParam(), 0, target, bytes)) << bytes << " to +" << target;
+    for (const std::size_t source : {0U, 32U}) {  // the target is 48, 32, 64 or 80 bytes behind
+      for (const std::size_t target : {0U, 16U})
+        ASSERT_EQ(0, areas.wrong(GetParam(), source, target, bytes))
+            << bytes << " from +" << source << " to +" << target;
+    }
   }
 }
 
