@@ -129,6 +129,10 @@ class CallHistory {
     remembered(next_operation_) = {next_operation_, signature_, last_call_};
     return {next_operation_++, signature_};
   }
+  std::optional<Begun> last() const noexcept {
+    if (next_operation_ == 0) return std::nullopt;
+    return Begun{next_operation_ - 1, signature_};
+  }
 
   // What a peer compares with its own: the signatures of the last calls, one after the other.
   struct Signatures {

@@ -117,7 +117,11 @@ class CommunicatorState {
   const collectives::CallShape& shape() const noexcept { return shape_; }
   void check_node_calls() noexcept {
     if (failure_ != nullptr || finished_) return;
-    for (const auto& node : nodes_) node->check_calls();
+    // Where this rank has called nothing, nobody has called something else.
+    const std::optional<CallHistory::Begun> last = history_.last();
+    if (!last) return;
+    for (const auto& node : nodes_)
+      node->check_calls(collectives::node_call(last->operation, last->signature));
   }
   // The same, and who of the node is gone. Costs calls of the system.
   void look_at_node() noexcept {

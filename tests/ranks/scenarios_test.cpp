@@ -197,7 +197,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"calls_that_move_nothing_wait_for_nobody", {2, 4}},
         Case{"empty_blocks_are_waited_for_by_nobody", {2, 4}},
         Case{"more_empty_blocks_than_slots_behind_a_call_under_way", {2, 3}},
-        Case{"memory_of_communicators_is_used_again", {2, 4}, {"QPMESH_ARENA_BYTES_MAX=67108864"}}),
+        Case{"memory_of_communicators_is_used_again", {2, 4}, {"QPMESH_ARENA_BYTES_MAX=67108864"}},
+        Case{"who_waits_reads_nothing_of_idle_communicators", {2, 3}},
+        Case{"what_differs_after_calls_that_agreed_is_seen", {2}}),
     name_of);
 
 // Everything else, over the transport of ranks that share neither memory nor a device.

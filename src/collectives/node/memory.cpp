@@ -106,13 +106,28 @@ void NodeMemory::report(const Peer& member, std::uint64_t call) noexcept {
                              static_cast<std::uint32_t>(call >> 32));
 }
 
-void NodeMemory::check_calls() noexcept {
+bool NodeMemory::has_made(const Peer& member, std::uint64_t own) const noexcept {
+  for (const SlotBank bank : {SlotBank::ahead, SlotBank::together}) {
+    std::uint64_t call = 0;
+    if (member.words.has_called(member.words.words().slot(next_number_ - 1, bank), call) &&
+        call == own)
+      return true;
+  }
+  return false;
+}
+
+void NodeMemory::check_calls(std::uint64_t own) noexcept {
+  if (agreed_call_ == own) return;
+  bool all_agree = true;
   for (const Peer& member : peers_) {
+    if (&member == &peer(rank_) || has_made(member, own)) continue;
+    all_agree = false;
     for (const NodeSlot& slot : member.words.words().slots) {
       std::uint64_t call = 0;
       if (member.words.has_called(slot, call)) report(member, call);
     }
   }
+  if (all_agree) agreed_call_ = own;
 }
 
 bool NodeMemory::enlist(NodeWait& wait) noexcept {

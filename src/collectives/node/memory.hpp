@@ -226,8 +226,9 @@ class NodeMemory final : public progress::Pollable {
   void end_fills_of_the_dead() noexcept;
   // Has a member called something else than we did? For a rank that waits for something else and
   // did not need to look, as the root of a broadcast, or whose member publishes in the other bank:
-  // the error comes through the listener.
-  void check_calls() noexcept;
+  // the error comes through the listener. own: our last call, as slots name it. When every member
+  // has been seen to have made it, nothing is looked at until we make another.
+  void check_calls(std::uint64_t own) noexcept;
   // This rank reads nothing of the members' any more.
   void leave() noexcept { own_.leave(); }
   // Nobody reads our slab any more: it may serve another communicator.
@@ -294,6 +295,9 @@ class NodeMemory final : public progress::Pollable {
     if (wait.what == NodeWait::For::end) return member.words.is_done(wait.stage, own_.done());
     return own_slab().slots[wait.slot].guard.phase_of(wait.stage) != transport::FillGuard::begun;
   }
+  // Does the newest slot of a member show our last call? Its signature stands for all calls before
+  // it, too.
+  bool has_made(const Peer& member, std::uint64_t own) const noexcept;
   // Admits the call, or tells the listener of a difference.
   void report(const Peer& member, std::uint64_t call) noexcept;
   bool enlist(NodeWait& wait) noexcept;
@@ -319,7 +323,8 @@ class NodeMemory final : public progress::Pollable {
   StagingRing staging_;
   NodeWait* waits_ = nullptr;
   const Error* failure_ = nullptr;
-  bool reported_ = false;  // a difference, once
+  std::optional<std::uint64_t> agreed_call_{};  // made by all members, as were those before it
+  bool reported_ = false;                       // a difference, once
   bool cma_;
 };
 

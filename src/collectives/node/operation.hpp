@@ -62,7 +62,7 @@ class NodeOperation {
                          SlotBank bank = SlotBank::ahead) noexcept
       : memory_{group.node()},
         number_{memory_.begin()},
-        call_{std::uint64_t{group.signature()} << 32 | group.operation()},
+        call_{node_call(group.operation(), group.signature())},
         bank_{bank} {
     if (staging_bytes > 0) staging_ = memory_.take_staging(number_, staging_bytes);
   }

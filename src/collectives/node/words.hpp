@@ -133,6 +133,10 @@ constexpr std::uint64_t node_stage(std::uint64_t number, std::uint32_t step) noe
   assert(step <= node_step_max);
   return (number + 1) << node_step_bits | step;
 }
+// NodeSlotWords::call.
+constexpr std::uint64_t node_call(std::uint32_t operation, std::uint32_t signature) noexcept {
+  return std::uint64_t{signature} << 32 | operation;
+}
 constexpr bool has_reached(std::uint64_t done, std::uint64_t target) noexcept {
   return static_cast<std::int64_t>(done - target) >= 0;  // the first operations wait for none
 }

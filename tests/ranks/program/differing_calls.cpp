@@ -1,4 +1,5 @@
 // Collectives that ranks call differently: what every rank is told.
+#include <algorithm>
 #include <thread>
 
 #include "program/scenario.hpp"
@@ -327,6 +328,31 @@ void a_late_call_that_differs_is_named_too(Communicator& world, Arguments) {
       "allreduce(4 float32, sum)", "barrier()", "allreduce", "barrier");
 }
 
+// Both roots run ahead and look at nobody. Who waits for anybody looks around, also where all calls
+// agreed a moment before; after 200 ms it would be told by what ranks say to each other.
+void what_differs_after_calls_that_agreed_is_seen(Communicator& world, Arguments) {
+  Clock::duration least = Clock::duration::max();
+  for (int i = 0; i < 10; ++i) {
+    Communicator disputed = world.duplicate();
+    disputed.barrier();
+    std::vector<int> data(1);
+    expect_error([&] { disputed.receive(data, any_source, any_tag, {.timeout = 20ms}); },
+                 {ErrorCode::timeout, no_peer, "receive", "*", "*"});
+    world.barrier();
+    const auto begin = Clock::now();
+    disputed.broadcast(data, world.rank());
+    expect_error(
+        [&] { disputed.receive(data, any_source, any_tag, {.timeout = 5'000ms}); },
+        {ErrorCode::mismatch, 1 - world.rank(), "receive",
+         "operation 1 of the communicator is broadcast(1 int32, root *) on rank * and "
+         "broadcast(1 int32, root *) on rank *",
+         "every rank must call the same collectives with the same arguments in the same order"});
+    least = std::min(least, Clock::now() - begin);
+    world.barrier();
+  }
+  check(least < 150ms, "seen, not told");
+}
+
 }  // namespace
 
 std::vector<Scenario> differing_call_scenarios() {
@@ -341,7 +367,9 @@ std::vector<Scenario> differing_call_scenarios() {
       in_world("blocks_whose_ends_disagree", blocks_whose_ends_disagree),
       in_world("blocks_that_nobody_awaits", blocks_that_nobody_awaits),
       in_world("blocks_that_nobody_gives", blocks_that_nobody_gives),
-      in_world("a_late_call_that_differs_is_named_too", a_late_call_that_differs_is_named_too)};
+      in_world("a_late_call_that_differs_is_named_too", a_late_call_that_differs_is_named_too),
+      in_world("what_differs_after_calls_that_agreed_is_seen",
+               what_differs_after_calls_that_agreed_is_seen)};
 }
 
 }  // namespace qpmesh::ranks

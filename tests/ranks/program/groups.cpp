@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <fstream>
 #include <limits>
 #include <optional>
 #include <thread>
@@ -341,6 +342,36 @@ void memory_of_communicators_is_used_again(Communicator& world, Arguments) {
   held->barrier();
 }
 
+std::size_t shared_pages_kib() {
+  std::ifstream status{"/proc/self/status"};
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("RssShmem:")) return std::stoul(line.substr(line.find(':') + 1));
+  }
+  fail("no RssShmem", Place::current());
+}
+
+// Who waits looks for calls that differ: there are none where nobody has called anything, or where
+// all have called the same.
+void who_waits_reads_nothing_of_idle_communicators(Communicator& world, Arguments) {
+  constexpr int count = 50;
+  std::vector<Communicator> groups;
+  for (int i = 0; i < count; ++i) {
+    groups.push_back(world.duplicate());
+    if (i % 2 == 0) check_group(groups.back());
+  }
+  world.barrier();
+  const std::size_t before_kib = shared_pages_kib();
+  std::vector<int> nothing(1);
+  for (int i = 0; i < 2; ++i) {
+    expect_error([&] { world.receive(nothing, any_source, 1, {.timeout = 100ms}); },
+                 {ErrorCode::timeout, no_peer, "receive", "*", "*"});
+  }
+  const std::size_t after_kib = shared_pages_kib();
+  check(after_kib < before_kib + 1024,
+        std::to_string(before_kib) + " KiB became " + std::to_string(after_kib));
+  world.barrier();
+}
+
 // Several at once, with messages and collectives between their beginnings.
 void groups_are_made_while_others_go_on(Communicator& world, Arguments) {
   const int me = world.rank();
@@ -427,7 +458,9 @@ std::vector<Scenario> group_scenarios() {
       in_world("more_than_the_machine_has_is_refused_on_all_alike",
                more_than_the_machine_has_is_refused_on_all_alike),
       in_world("memory_is_given_back", memory_is_given_back),
-      in_world("memory_of_communicators_is_used_again", memory_of_communicators_is_used_again)};
+      in_world("memory_of_communicators_is_used_again", memory_of_communicators_is_used_again),
+      in_world("who_waits_reads_nothing_of_idle_communicators",
+               who_waits_reads_nothing_of_idle_communicators)};
 }
 
 }  // namespace qpmesh::ranks
