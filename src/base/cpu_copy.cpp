@@ -45,10 +45,11 @@ std::size_t bytes_to_line(const void* address) noexcept {
 }
 
 // Is our loop as fast as memcpy here, or faster?
-bool loop_is_fast(const void* target, const void* source) noexcept {
+bool loop_is_fast(const void* target, const void* source, std::size_t bytes) noexcept {
   constexpr std::size_t page_bytes = 4096;
+  constexpr std::size_t memcpy_bytes_min = page_bytes;  // on Intel's processors
   if (!__builtin_cpu_supports("avx2")) return false;
-  if (!__builtin_cpu_is("intel")) return true;
+  if (!__builtin_cpu_is("intel") || bytes < memcpy_bytes_min) return true;
   const std::size_t behind =
       (reinterpret_cast<std::uintptr_t>(target) - reinterpret_cast<std::uintptr_t>(source)) %
       page_bytes;
@@ -58,7 +59,7 @@ bool loop_is_fast(const void* target, const void* source) noexcept {
 }  // namespace
 
 void copy_by_vectors(void* target, const void* source, std::size_t bytes) noexcept {
-  if (loop_is_fast(target, source)) {
+  if (loop_is_fast(target, source, bytes)) {
     copy_by_avx2(static_cast<std::byte*>(target), static_cast<const std::byte*>(source), bytes);
   } else {
     std::memcpy(target, source, bytes);
