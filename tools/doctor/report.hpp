@@ -30,9 +30,9 @@ struct Call {
   std::string netdev{};  // of the lower rank's host
   int error = 0;         // an errno; 0: connected
 };
-// A way that would be better than the one that serves, or reads or tcp beside verbs, and why not.
+// A way that would be better than the one that serves, or tcp beside verbs, and why it does not.
 struct RefusedWay {
-  std::string way{};  // "shm", "verbs", "reads", "tcp"
+  std::string way{};  // "shm", "verbs", "tcp"
   std::string why{};
   std::string hint{};
   bool by_options = false;  // they exclude it: nothing is wrong
