@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
-#include <new>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,11 +14,11 @@
 #include <utility>
 
 #include "every_function.hpp"
+#include "memory_switch.hpp"
 
 namespace {
 
 int functions = 0;
-bool memory_is_there = true;
 int failures = 0;
 
 void says(bool holds, const std::string& function, const char* sentence) {
@@ -117,14 +116,6 @@ void try_missing(const std::string& function, int (*call)(Arguments...)) {
 }
 
 }  // namespace
-
-void* operator new(std::size_t bytes) {
-  void* const got = memory_is_there ? std::malloc(bytes) : nullptr;
-  if (got == nullptr) throw std::bad_alloc{};
-  return got;
-}
-void operator delete(void* got) noexcept { std::free(got); }
-void operator delete(void* got, std::size_t) noexcept { std::free(got); }
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);

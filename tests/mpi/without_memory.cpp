@@ -1,15 +1,12 @@
 // No memory is left for C++, and the error that says so, or the end of the job, needs none: nothing
 // is thrown through a function of C.
 #include <cstdio>
-#include <cstdlib>
-#include <new>
 #include <string_view>
 
+#include "memory_switch.hpp"
 #include "mpi.h"
 
 namespace {
-
-bool memory_is_there = true;
 
 template <class Call>
 int without_memory(const Call& call) {
@@ -34,14 +31,6 @@ int make_key() {
 }
 
 }  // namespace
-
-void* operator new(std::size_t bytes) {
-  void* const got = memory_is_there ? std::malloc(bytes) : nullptr;
-  if (got == nullptr) throw std::bad_alloc{};
-  return got;
-}
-void operator delete(void* got) noexcept { std::free(got); }
-void operator delete(void* got, std::size_t) noexcept { std::free(got); }
 
 // Which end: "returned", "fatal" or "abort".
 int main(int argc, char** argv) {
