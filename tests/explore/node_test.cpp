@@ -218,6 +218,42 @@ TEST(a_member_that_gives_nothing, is_known_by_its_end_and_never_for_one_that_gav
       {nobody_sleeps, told_by_stage[0], told_by_stage[1]});
 }
 
+// A member looks at the slots of another one, of which it awaits nothing, for calls that differ.
+struct LooksAround {
+  static constexpr std::size_t threads = 2;
+  NodeWords<A, 1> words[2]{};
+
+  void run(std::size_t rank) {
+    Membership node{words, rank};
+    std::uint64_t seen = 0;
+    for (std::uint64_t number = 0; number < 3; ++number) {
+      if (rank == 0) {
+        node.await_own_slot(number);
+        node.publish(number);
+      } else {
+        std::uint64_t call = 0;
+        if (node.members[0].has_called(node.slot(words[0], number), call)) {
+          require(call >= Membership<1, 2>::call_of(0), "a call that nobody has made");
+          require(call >= seen, "a call before one that was seen");
+          seen = call;
+        }
+      }
+      node.own.end(number);
+    }
+  }
+  void check() {}
+};
+TEST(a_member_that_looks_around, sees_calls_that_were_made_and_no_others) {
+  constexpr const char* reads_no_data = "it reads a call, and no data";
+  expect_right_and_every_mutant_found<LooksAround>(
+      {nobody_sleeps,
+       told_by_stage[0],
+       {Damage::late, "put", 0, reads_no_data},
+       {Damage::late, "put_kind", 0, reads_no_data},
+       {Damage::no_release, "end", 1, reads_no_data},
+       {Damage::no_acquire, "is_done", 1, reads_no_data}});
+}
+
 // Operations in flight together: two of one communicator, of which the first has two steps, and one
 // of another, which ends between them. The count that comes with the second step says that the
 // first operation has ended; who sees it before that step writes its slot again.
