@@ -3,9 +3,8 @@
 // hundred bytes.
 //
 //   listener -> caller   challenge        version, fresh nonce
-//   caller -> listener   hello            who I am, fresh nonce, proof over challenge and hello;
-//   or,
-//                                         where no challenge came in time, calls_again (empty)
+//   caller -> listener   hello            who I am, fresh nonce, proof over challenge and hello
+//                        or calls_again   no challenge came in time: empty
 //   listener -> caller   welcome          proof over both; or refused (an Error), or later (empty)
 //   caller -> listener   acknowledgement  of a link (links.hpp), which does not count before it
 #pragma once

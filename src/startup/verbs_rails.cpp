@@ -34,8 +34,7 @@ RailChoice choose_ports_of(std::vector<Offer> offers, const std::vector<int>& no
 }
 
 bool has_iwarp(const Offer& offer) {
-  return std::ranges::any_of(offer.endpoints,
-                             [](const Endpoint& endpoint) { return endpoint.is_iwarp(); });
+  return std::ranges::any_of(offer.endpoints, &Endpoint::is_iwarp);
 }
 
 // What a rank tells of its rails (VerbsRails::test).

@@ -101,8 +101,8 @@ class Examination {
     tell(tried, pairs);
     return mine;
   }
-  // For a gather: as long as the slowest pair may take. It has five jobs at most, beside those of
-  // GIDs, and two agreements for each.
+  // For a gather: as long as the slowest pair may take. It has three jobs at most, each of which
+  // begins, works and is agreed on twice, and then those of GIDs.
   Deadline for_all() const { return base::after_ms(ranks_.system, 16 * init_ms_max); }
 
  private:
