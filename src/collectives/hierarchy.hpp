@@ -332,24 +332,29 @@ class NodeByNode {
   std::byte* of(std::byte* vector) const noexcept { return lies_there_ ? vector : packed_.data(); }
   const std::byte* pack(const std::byte* vector) const {
     if (lies_there_) return vector;
-    std::byte* block = packed_.data();
-    for (const int rank : placement().ranks()) {
-      group_.copy(block, vector + all_.first_bytes(rank), all_.length_bytes(rank));
-      block += all_.length_bytes(rank);
-    }
+    for_each([&](std::byte* packed, std::size_t first_bytes, std::size_t bytes) {
+      group_.copy(packed, vector + first_bytes, bytes);
+    });
     return packed_.data();
   }
   void unpack(std::byte* vector) const {
     if (lies_there_) return;
-    const std::byte* block = packed_.data();
-    for (const int rank : placement().ranks()) {
-      group_.copy(vector + all_.first_bytes(rank), block, all_.length_bytes(rank));
-      block += all_.length_bytes(rank);
-    }
+    for_each([&](const std::byte* packed, std::size_t first_bytes, std::size_t bytes) {
+      group_.copy(vector + first_bytes, packed, bytes);
+    });
   }
 
  private:
   const Placement& placement() const noexcept { return group_.hierarchy().placement(); }
+  template <class Move>
+  void for_each(const Move& move) const {
+    std::byte* packed = packed_.data();
+    for (const int rank : placement().ranks()) {
+      const std::size_t bytes = all_.length_bytes(rank);
+      move(packed, all_.first_bytes(rank), bytes);
+      packed += bytes;
+    }
+  }
 
   Group group_;
   Blocks all_;

@@ -5,19 +5,14 @@
 // Wins for small vectors on many nodes of many ranks. Costs: those of the parts on the node, and a
 // round of ceil(nodes / ranks of a node) messages of each rank.
 // Nodes are combined in their order, those of a share first: every rank has the same bits, and rank
-// order is kept where the ranks of each node follow one another. Reductions, allgather, alltoall
-// and all in slices need nodes with equally many ranks, and as many nodes: a rank without a share
-// would have nothing to combine, or to give.
-//
-// multiport_sliced: a vector is cut, and a slice goes to each node, or is combined there, before
-// all nodes, or the root's, get it: two rounds, and each byte crosses a link twice.
+// order is kept where the ranks of each node follow one another. Reductions, allgather and alltoall
+// need nodes with equally many ranks, and as many nodes: a rank without a share would have nothing
+// to combine, or to give. In a scan a node tells only those behind it.
 //
 // Sources: J. Bruck and others, "Efficient algorithms for all-to-all communications in multiport
 // message-passing systems", 1997; J. L. Träff, "k-ported vs. k-lane broadcast, scatter, and
 // alltoall algorithms", 2020.
 #include <algorithm>
-#include <cassert>
-#include <utility>
 
 #include "collectives/algorithms/ports.hpp"
 
@@ -105,12 +100,6 @@ Task reduce(Group group, const Arguments& arguments) {
   co_await levels.after(group, Collective::reduce, bytes, part);
 }
 
-// A round, behind which a rank combines what its share sent.
-Cost combined(const CallShape& shape, const PartCost& part, Cost round, double bytes) {
-  round.time_s += (share_nodes(shape) - 1) * bytes * part.model.reduced_byte_s;
-  return round;
-}
-
 Cost reduce_cost(const CallShape& shape, const CostModel& model) {
   const PartCost part{shape, model};
   const Cost on_node = part.on_node(Collective::reduce, shape.vector_bytes());
@@ -145,192 +134,6 @@ Cost allreduce_cost(const CallShape& shape, const CostModel& model) {
   cost +=
       combined(shape, part, exchange_cost(shape, part, shape.vector_bytes()), shape.vector_bytes());
   return cost += on_node;
-}
-
-// ---- vectors in slices, one for each node ----
-
-// What the slices lie in at a rank: those of its share, and what share each rank of the node has.
-struct SlicedByNode {
-  SlicedByNode(const Ports& ports, const Arguments& arguments)
-      : slices{even_blocks(arguments.element_count, ports.nodes(), arguments.element_bytes)},
-        shares{ports, slices},
-        begin_bytes{slices.first_bytes(ports.first())},
-        share_length{shares.blocks().length(ports.levels.index())},
-        here_bytes{slices.length_bytes(ports.levels.node())},
-        shares_differ{ports.differ() ||
-                      arguments.element_count % static_cast<std::size_t>(ports.nodes()) != 0} {}
-
-  Blocks slices;             // by node
-  PortBlocks shares;         // by port
-  std::size_t begin_bytes;   // of this rank's share
-  std::size_t share_length;  // elements
-  std::size_t here_bytes;    // of this node's slice
-  bool shares_differ;        // which a call of blocks by port has
-};
-
-// The ranks of this node tell each other the slices of their shares.
-Task put_together(Group group, const Arguments& arguments, Ports& ports,
-                  const SlicedByNode& sliced) {
-  Arguments part = arguments;
-  part.in = arguments.out + sliced.begin_bytes;
-  part.element_count = sliced.share_length;
-  part.out_blocks = sliced.shares.blocks();
-  co_await ports.levels.after(group, Collective::allgather, arguments.bytes(), part);
-  ports.after.leave();
-}
-
-// A slice goes to each node, and all nodes tell each other theirs.
-Task broadcast_sliced(Group group, const Arguments& arguments) {
-  Ports ports{group};
-  Hierarchy& levels = ports.levels;
-  const SlicedByNode sliced{ports, arguments};
-  const auto slice_of = [&](int node) { return sliced.slices.of(arguments.out, node); };
-  const int root_node = ports.placement.node_of(arguments.root);
-  Arguments part = arguments;
-  part.root = ports.to(root_node);
-  if (levels.node() == root_node) {
-    part.root = ports.placement.index_of(arguments.root);
-    part.in = arguments.out;
-    part.in_blocks = sliced.shares.blocks();
-    part.element_count = sliced.share_length;
-    part.out = arguments.out + sliced.begin_bytes;
-    co_await ports.before.pass();
-    co_await levels.before(group, Collective::scatter, arguments.bytes(), part,
-                           sliced.shares_differ);
-    co_await fan_out(group, ports, slice_of);
-  } else {
-    ports.before.leave();
-    if (levels.index() == part.root)
-      co_await receive_from_node(group, ports, root_node, slice_of(levels.node()));
-  }
-  co_await ports.after.come();
-  if (sliced.here_bytes > 0) {
-    part.element_count = sliced.slices.length(levels.node());
-    part.out = slice_of(levels.node()).data();
-    co_await levels.after(group, Collective::broadcast, sliced.here_bytes, part);
-  }
-  const auto here = [&](int /*node*/) { return slice_of(levels.node()); };
-  co_await exchange(group, ports, here, slice_of);
-  co_await put_together(group, arguments, ports, sliced);
-}
-
-Cost broadcast_sliced_cost(const CallShape& shape, const CostModel& model) {
-  const PartCost part{shape, model};
-  Cost cost = part.on_node(Collective::scatter, shape.vector_bytes(), slices_differ(shape));
-  cost += fan_cost(shape, part, node_bytes(shape));
-  cost += part.on_node(Collective::broadcast, node_bytes(shape));
-  cost += exchange_cost(shape, part, node_bytes(shape));
-  return cost += part.on_node(Collective::allgather, shape.vector_bytes());
-}
-
-// What the nodes of this rank's share come to for the slice of its node: where those of the first
-// one arrive. The ranks of the node have all of it together.
-Task reduce_slice(Group group, const Arguments& arguments, Ports& ports, const SlicedByNode& sliced,
-                  const ShareVectors& arrived) {
-  const Scratch sums{group, sliced.share_length * arguments.element_bytes};
-  const auto sum_of = [&](int node) {
-    return std::span<std::byte>{
-        sums.data() + (sliced.slices.first_bytes(node) - sliced.begin_bytes),
-        sliced.slices.length_bytes(node)};
-  };
-  const auto vector_of = [&](int node) { return arrived.of(node); };
-  Arguments part = arguments;
-  part.in_blocks = sliced.shares.blocks();
-  part.out = sums.data();
-  part.element_count = sliced.share_length;
-  co_await ports.before.pass();
-  co_await ports.levels.before(group, Collective::reduce_scatter, arguments.bytes(), part);
-  co_await exchange(group, ports, sum_of, vector_of);
-  if (sliced.here_bytes == 0) co_return;
-  const int own = ports.levels.node();
-  if (ports.has_own_node())
-    group.copy(arrived.of(own).data(), sum_of(own).data(), sliced.here_bytes);
-  combine_share(group, ports, arguments.reducer, arrived.of(ports.first()).data(),
-                sliced.here_bytes,
-                [&](int node) -> const std::byte* { return arrived.of(node).data(); });
-}
-
-// Each node combines its slice, and the root's node collects all of them.
-Task reduce_sliced(Group group, const Arguments& arguments) {
-  Ports ports{group};
-  Hierarchy& levels = ports.levels;
-  const SlicedByNode sliced{ports, arguments};
-  const int root_node = ports.placement.node_of(arguments.root);
-  const bool on_root_node = levels.node() == root_node;
-  const bool is_root = group.rank() == arguments.root;
-  const std::size_t share_bytes = sliced.share_length * arguments.element_bytes;
-  const Scratch collected{group, on_root_node && !is_root ? share_bytes : 0};
-  std::byte* const share = is_root ? arguments.out + sliced.begin_bytes : collected.data();
-  const auto slice_of = [&](int node) {
-    return std::span<std::byte>{share + (sliced.slices.first_bytes(node) - sliced.begin_bytes),
-                                sliced.slices.length_bytes(node)};
-  };
-  const ShareVectors arrived{group, ports, sliced.here_bytes};
-  co_await reduce_slice(group, arguments, ports, sliced, arrived);
-  const std::span<std::byte> slice = arrived.of(ports.first());
-  Arguments part = arguments;
-  part.root = ports.to(root_node);
-  const bool has_sum = levels.index() == part.root;
-  part.in = slice.data();
-  part.out = on_root_node && has_sum ? slice_of(root_node).data() : slice.data();
-  part.element_count = sliced.slices.length(levels.node());
-  co_await ports.after.come();
-  if (!slice.empty()) co_await levels.after(group, Collective::reduce, slice.size(), part);
-  if (!on_root_node) {
-    ports.after.leave();
-    if (has_sum) co_await send_to_node(group, ports, root_node, slice);
-    co_return;
-  }
-  co_await fan_in(group, ports, slice_of);
-  part.root = ports.placement.index_of(arguments.root);
-  part.in = share;
-  part.element_count = sliced.share_length;
-  part.out = arguments.out;
-  part.out_blocks = sliced.shares.blocks();
-  co_await levels.after(group, Collective::gather, arguments.bytes(), part, sliced.shares_differ);
-  ports.after.leave();
-}
-
-Cost reduced_slice_cost(const CallShape& shape, const PartCost& part) {
-  Cost cost = part.on_node(Collective::reduce_scatter, shape.vector_bytes());
-  return cost +=
-         combined(shape, part, exchange_cost(shape, part, node_bytes(shape)), node_bytes(shape));
-}
-
-Cost reduce_sliced_cost(const CallShape& shape, const CostModel& model) {
-  const PartCost part{shape, model};
-  Cost cost = reduced_slice_cost(shape, part);
-  cost += part.on_node(Collective::reduce, node_bytes(shape));
-  cost += fan_cost(shape, part, node_bytes(shape));
-  return cost += part.on_node(Collective::gather, shape.vector_bytes(), slices_differ(shape));
-}
-
-// Each node combines its slice, and all nodes tell each other theirs.
-Task allreduce_sliced(Group group, const Arguments& arguments) {
-  Ports ports{group};
-  Hierarchy& levels = ports.levels;
-  const SlicedByNode sliced{ports, arguments};
-  const ShareVectors arrived{group, ports, sliced.here_bytes};
-  co_await reduce_slice(group, arguments, ports, sliced, arrived);
-  const std::span<std::byte> slice = arrived.of(ports.first());
-  Arguments part = arguments;
-  part.in = part.out = slice.data();
-  part.element_count = sliced.slices.length(levels.node());
-  co_await ports.after.come();
-  if (!slice.empty()) co_await levels.after(group, Collective::allreduce, slice.size(), part);
-  const auto result = [&](int /*node*/) { return std::span<const std::byte>{slice}; };
-  const auto result_of = [&](int node) { return sliced.slices.of(arguments.out, node); };
-  co_await exchange(group, ports, result, result_of);
-  if (ports.has_own_node()) group.copy(result_of(levels.node()).data(), slice.data(), slice.size());
-  co_await put_together(group, arguments, ports, sliced);
-}
-
-Cost allreduce_sliced_cost(const CallShape& shape, const CostModel& model) {
-  const PartCost part{shape, model};
-  Cost cost = reduced_slice_cost(shape, part);
-  cost += part.on_node(Collective::allreduce, node_bytes(shape));
-  cost += exchange_cost(shape, part, node_bytes(shape));
-  return cost += part.on_node(Collective::allgather, shape.vector_bytes());
 }
 
 // ---- blocks ----
@@ -571,72 +374,32 @@ Cost alltoall_cost(const CallShape& shape, const CostModel& model) {
 // The ranks of a node tell each other their vectors, and in the end what the nodes of their shares
 // come to; each combines those before it. Nothing that a node behind its own has is needed.
 
-// Vectors of the ranks of this node, one behind another.
-struct NodeVectors {
-  NodeVectors(const Group& group, const Arguments& arguments)
-      : ranks{group.hierarchy().node_ranks()},
-        bytes{arguments.bytes()},
-        blocks{even_blocks(static_cast<std::size_t>(ranks) * arguments.element_count, ranks,
-                           arguments.element_bytes)},
-        memory{group, blocks.bytes()} {}
-  std::byte* of(int rank) const noexcept {
-    return memory.data() + static_cast<std::size_t>(rank) * bytes;
-  }
-
-  int ranks;
-  std::size_t bytes;  // of one
-  Blocks blocks;
-  Scratch memory;
-};
-
-// In the order of the ranks.
-class OperandList {
- public:
-  explicit OperandList(int capacity)
-      : capacity_{static_cast<std::size_t>(capacity)}, operands_{capacity_} {}
-
-  bool empty() const noexcept { return count_ == 0; }
-  void add(const std::byte* operand) noexcept {
-    assert(count_ < capacity_);
-    operands_.data()[count_++] = operand;
-  }
-  // Where the result is: at target, or, of one operand, where that is. The list is empty then.
-  const std::byte* combine(const Group& group, const Reducer& reducer, std::byte* target,
-                           std::size_t bytes) {
-    const std::size_t count = std::exchange(count_, 0);
-    if (count == 1) return operands_.data()[0];
-    group.reduce(reducer, target, {operands_.data(), count}, bytes);
-    return target;
-  }
-
- private:
-  std::size_t capacity_;
-  std::size_t count_ = 0;
-  Numbers<const std::byte*> operands_;
-};
-
 // inclusive: a scan, otherwise an exscan.
 Task prefix(Group group, const Arguments& arguments, bool inclusive) {
   Ports ports{group};
   Hierarchy& levels = ports.levels;
   const Reducer& reducer = arguments.reducer;
   const int own = levels.node();
+  const int ranks = levels.node_ranks();
+  const std::size_t bytes = arguments.bytes();
   if (levels.is_first_node()) ports.after.leave();
-  const NodeVectors here{group, arguments};
-  const std::size_t bytes = here.bytes;
+  // A vector of each rank here, one behind another.
+  const Blocks vectors = even_blocks(static_cast<std::size_t>(ranks) * arguments.element_count,
+                                     ranks, arguments.element_bytes);
+  const Scratch here{group, vectors.bytes()};
   // The nodes of a share, or shares and ranks.
-  OperandList operands{std::max(ports.count(), 2 * here.ranks)};
+  OperandList operands{std::max(ports.count(), 2 * ranks)};
   Arguments part = arguments;
-  part.out = here.memory.data();
-  part.out_blocks = here.blocks;
+  part.out = here.data();
+  part.out_blocks = vectors;
   co_await ports.before.pass();
-  co_await levels.before(group, Collective::allgather, here.blocks.bytes(), part);
+  co_await levels.before(group, Collective::allgather, vectors.bytes(), part);
 
   const bool tells = std::max(ports.first(), own + 1) < ports.end();
   const Scratch sum{group, tells ? bytes : 0};
   const std::byte* told = nullptr;
   if (tells) {
-    for (int rank = 0; rank < here.ranks; ++rank) operands.add(here.of(rank));
+    for (int rank = 0; rank < ranks; ++rank) operands.add(vectors.of(here.data(), rank).data());
     told = operands.combine(group, reducer, sum.data(), bytes);
   }
   const ShareVectors arrived{group, ports, bytes};
@@ -644,22 +407,23 @@ Task prefix(Group group, const Arguments& arguments, bool inclusive) {
   const auto vector_of = [&](int node) { return arrived.of(node); };
   co_await exchange(group, ports, sum_here, vector_of, Told::those_behind);
 
-  const NodeVectors before{group, arguments};  // what the nodes of each share come to
-  int shares_before = 0;
+  // What the nodes before this one come to, by share.
+  const Scratch before{group, levels.is_first_node() ? 0 : vectors.bytes()};
   if (!levels.is_first_node()) {
     for (int node = ports.first(); node < std::min(own, ports.end()); ++node)
       operands.add(arrived.of(node).data());
     // A rank with none of them gives its own vector, which nobody looks at.
     if (!operands.empty())
       part.in = operands.combine(group, reducer, arrived.of(ports.first()).data(), bytes);
-    part.out = before.memory.data();
+    part.out = before.data();
     co_await ports.after.pass();
-    co_await levels.after(group, Collective::allgather, before.blocks.bytes(), part);
-    shares_before = ports.to(own - 1) + 1;
+    co_await levels.after(group, Collective::allgather, vectors.bytes(), part);
+    for (int share = 0; share <= ports.to(own - 1); ++share)
+      operands.add(vectors.of(before.data(), share).data());
   }
   const int ranks_before = levels.index() + (inclusive ? 1 : 0);
-  for (int share = 0; share < shares_before; ++share) operands.add(before.of(share));
-  for (int rank = 0; rank < ranks_before; ++rank) operands.add(here.of(rank));
+  for (int rank = 0; rank < ranks_before; ++rank)
+    operands.add(vectors.of(here.data(), rank).data());
   if (operands.empty()) co_return;  // the first rank of an exscan
   const std::byte* const result = operands.combine(group, reducer, arguments.out, bytes);
   if (result != arguments.out) group.copy(arguments.out, result, bytes);
@@ -701,18 +465,10 @@ extern constexpr Algorithm barrier_multiport{Collective::barrier, "multiport", h
                                              barrier_cost, barrier};
 extern constexpr Algorithm broadcast_multiport{Collective::broadcast, "multiport", has_levels,
                                                broadcast_cost, broadcast};
-extern constexpr Algorithm broadcast_multiport_sliced{Collective::broadcast, "multiport_sliced",
-                                                      has_shares_for_all, broadcast_sliced_cost,
-                                                      broadcast_sliced};
 extern constexpr Algorithm reduce_multiport{Collective::reduce, "multiport", reduces_by_shares,
                                             reduce_cost, reduce};
-extern constexpr Algorithm reduce_multiport_sliced{
-    Collective::reduce, "multiport_sliced", reduces_by_shares, reduce_sliced_cost, reduce_sliced};
 extern constexpr Algorithm allreduce_multiport{Collective::allreduce, "multiport",
                                                reduces_by_shares, allreduce_cost, allreduce};
-extern constexpr Algorithm allreduce_multiport_sliced{Collective::allreduce, "multiport_sliced",
-                                                      reduces_by_shares, allreduce_sliced_cost,
-                                                      allreduce_sliced};
 extern constexpr Algorithm allgather_multiport{Collective::allgather, "multiport",
                                                has_shares_for_all, allgather_cost, allgather};
 extern constexpr Algorithm reduce_scatter_multiport{Collective::reduce_scatter, "multiport",

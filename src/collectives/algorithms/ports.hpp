@@ -3,9 +3,11 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "collectives/hierarchy.hpp"
 
@@ -111,18 +113,39 @@ inline Task receive_from_node(Group group, const Ports& ports, int node,
   co_await round;
 }
 
-// What the nodes of this rank's share sent, in their order; of(node): where that is. The result is
-// at target, or, of one node, where it came.
+// Operands of a reduction, in the order of the ranks. A local variable of the algorithm.
+class OperandList {
+ public:
+  explicit OperandList(int capacity)
+      : capacity_{static_cast<std::size_t>(capacity)}, operands_{capacity_} {}
+
+  bool empty() const noexcept { return count_ == 0; }
+  void add(const std::byte* operand) noexcept {
+    assert(count_ < capacity_);
+    operands_.data()[count_++] = operand;
+  }
+  // Where the result is: at target, or, of one operand, where that is. The list is empty then.
+  const std::byte* combine(const Group& group, const Reducer& reducer, std::byte* target,
+                           std::size_t bytes) {
+    const std::size_t count = std::exchange(count_, 0);
+    if (count == 1) return operands_.data()[0];
+    group.reduce(reducer, target, {operands_.data(), count}, bytes);
+    return target;
+  }
+
+ private:
+  std::size_t capacity_;
+  std::size_t count_ = 0;
+  Numbers<const std::byte*> operands_;
+};
+
+// What the nodes of this rank's share sent, in their order; of(node): where that is.
 template <class Of>
 const std::byte* combine_share(const Group& group, const Ports& ports, const Reducer& reducer,
                                std::byte* target, std::size_t bytes, const Of& of) {
-  if (ports.count() == 1) return of(ports.first());
-  const auto count = static_cast<std::size_t>(ports.count());
-  const Numbers<const std::byte*> sources{count};
-  for (std::size_t i = 0; i < count; ++i)
-    sources.data()[i] = of(ports.first() + static_cast<int>(i));
-  group.reduce(reducer, target, {sources.data(), count}, bytes);
-  return target;
+  OperandList operands{ports.count()};
+  for (int node = ports.first(); node < ports.end(); ++node) operands.add(of(node));
+  return operands.combine(group, reducer, target, bytes);
 }
 
 // A vector for each node of the share.
@@ -220,6 +243,12 @@ inline double node_bytes(const CallShape& shape) {
 }
 inline bool shares_differ(const CallShape& shape) {
   return shape.levels.nodes % shape.levels.node_ranks_min != 0;
+}
+
+// A round, behind which a rank combines what its share sent.
+inline Cost combined(const CallShape& shape, const PartCost& part, Cost round, double bytes) {
+  round.time_s += (share_nodes(shape) - 1) * bytes * part.model.reduced_byte_s;
+  return round;
 }
 
 // The same of a vector with a slice for each node.
