@@ -34,8 +34,7 @@ struct CallerSettings {
 
 class Caller {
  public:
-  Caller(CallerSettings settings, const base::System& system, const base::Log& log)
-      : settings_{std::move(settings)}, system_{system}, log_{log} {}
+  Caller(CallerSettings settings, const base::System& system, const base::Log& log);
 
   // What poll must watch until wake, or until the earlier time that it is set to.
   pollfd watch(Deadline& wake) const;
@@ -86,6 +85,7 @@ class Caller {
   int attempts_ = 0;
   int last_error_ = 0;
   std::int64_t pause_ms_ = 0;
+  std::int64_t connecting_ms_;  // that one address of several has in this round
 
   // One attempt begins at begin_. Each of its states lasts until until_ at most.
   enum class State : std::uint8_t { waiting, connecting, connected, greeted, ended };

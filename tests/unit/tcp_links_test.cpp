@@ -163,6 +163,25 @@ TEST_F(OnTwoHosts, ranks_link_at_another_address_where_the_bootstraps_leads_nowh
   }));
 }
 
+// Nothing says that there is nobody: only the next address ends the wait.
+TEST_F(OnTwoHosts, ranks_go_on_to_the_next_address_where_one_says_nothing) {
+  hosts_.ip(0, {"addr", "add", "10.88.0.1/32", "dev", "lo"});
+  hosts_.ip(1, {"neigh", "add", "10.77.0.99", "lladdr", "02:00:00:00:00:99", "nud", "permanent",
+                "dev", "cable"});
+  hosts_.ip(1, {"route", "add", "10.88.0.0/24", "via", "10.77.0.99"});
+  ASSERT_EQ(hosts_.problem(), "");
+  ThreadGathering gathering{2};
+  expect_none(run_ranks(2, [&](int rank) {
+    hosts_.enter(rank);
+    MetElsewhere ranks{gathering, rank};
+    Options options = over_tcp();
+    options.handshake_timeout_ms = 60'000;  // longer than init may take
+    Communicator world = init(ranks, options);
+    compute(world);
+    world.finish();
+  }));
+}
+
 TEST_F(OnTwoHosts, ranks_meet_over_ipv6_where_the_options_ask_for_it) {
   hosts_.ip(0, {"addr", "add", "fd77::1/64", "dev", "cable", "nodad"});
   hosts_.ip(1, {"addr", "add", "fd77::2/64", "dev", "cable", "nodad"});
