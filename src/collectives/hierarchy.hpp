@@ -318,6 +318,23 @@ class ListedBlocks {
   Blocks blocks_;
 };
 
+// By node: the blocks of its ranks together, of blocks whose lengths all ranks know.
+inline ListedBlocks node_blocks(const Placement& placement, const Blocks& all) {
+  return {placement.nodes(), all.element_bytes, [&](int node) {
+            const std::span ranks = placement.ranks_of(node);
+            if (all.counts == nullptr) return ranks.size() * all.length(0);
+            std::size_t length = 0;
+            for (const int rank : ranks) length += all.length(rank);
+            return length;
+          }};
+}
+// On this node: by index.
+inline ListedBlocks blocks_here(const Hierarchy& levels, const Blocks& all) {
+  const std::span ranks = levels.placement().ranks_of(levels.node());
+  return {levels.node_ranks(), all.element_bytes,
+          [&](int index) { return all.length(ranks[static_cast<std::size_t>(index)]); }};
+}
+
 // A vector of all ranks' blocks, node by node: where it is, if they lie there so, or else in memory
 // of the call's own, from and to which they are copied. A local variable of the algorithm.
 class NodeByNode {

@@ -103,37 +103,16 @@ Cost allreduce_cost(const CallShape& shape, const CostModel& model) {
 
 // ---- of blocks: those of a node lie together ----
 
-// The lengths of blocks that every rank knows, node by node.
-struct NodeBlocks {
-  const Placement& placement;
-  const Blocks& blocks;  // of all ranks
-
-  std::size_t of_rank(int node, int index) const noexcept {
-    return blocks.length(placement.ranks_of(node)[static_cast<std::size_t>(index)]);
-  }
-  std::size_t of_node(int node) const noexcept {
-    const std::span ranks = placement.ranks_of(node);
-    if (blocks.counts == nullptr) return ranks.size() * blocks.length(0);
-    std::size_t count = 0;
-    for (const int rank : ranks) count += blocks.counts[rank];
-    return count;
-  }
-};
-
 Task allgather(Group group, const Arguments& arguments) {
   Hierarchy& levels = group.hierarchy();
   Ticket before = levels.ticket_before(group);
   Ticket after = levels.ticket_after(group);
-  const Placement& placement = levels.placement();
   const Blocks& all = arguments.out_blocks;
-  const NodeBlocks lengths{placement, all};
   const bool leads = levels.index() == 0;
   const NodeByNode result{group, all};
   std::byte* const vector = result.of(arguments.out);
-  const ListedBlocks nodes{placement.nodes(), all.element_bytes,
-                           [&](int node) { return lengths.of_node(node); }};
-  const ListedBlocks here{levels.node_ranks(), all.element_bytes,
-                          [&](int index) { return lengths.of_rank(levels.node(), index); }};
+  const ListedBlocks nodes = node_blocks(levels.placement(), all);
+  const ListedBlocks here = blocks_here(levels, all);
   const std::span<std::byte> own = nodes.blocks().of(vector, levels.node());
   Arguments part = arguments;
   part.root = 0;
@@ -173,12 +152,9 @@ Task reduce_scatter(Group group, const Arguments& arguments) {
   Ticket before = levels.ticket_before(group);
   Ticket after = levels.ticket_after(group);
   const Blocks& all = arguments.in_blocks;
-  const NodeBlocks lengths{levels.placement(), all};
   const bool leads = levels.index() == 0;
-  const ListedBlocks nodes{levels.placement().nodes(), all.element_bytes,
-                           [&](int node) { return lengths.of_node(node); }};
-  const ListedBlocks here{levels.node_ranks(), all.element_bytes,
-                          [&](int index) { return lengths.of_rank(levels.node(), index); }};
+  const ListedBlocks nodes = node_blocks(levels.placement(), all);
+  const ListedBlocks here = blocks_here(levels, all);
   const Scratch sums{group, leads ? all.bytes() : 0};
   const NodeByNode by_nodes{group, all, leads};
   Arguments part = arguments;
@@ -215,23 +191,24 @@ Cost reduce_scatter_cost(const CallShape& shape, const CostModel& model) {
 struct EqualBlocks {
   EqualBlocks(const Group& group, const Arguments& arguments)
       : placement{group.hierarchy().placement()},
-        element_count{arguments.element_count},
-        all{even_blocks(static_cast<std::size_t>(group.size()) * element_count, group.size(),
-                        arguments.element_bytes)},
-        nodes{placement.nodes(), arguments.element_bytes,
-              [&](int node) { return placement.ranks_of(node).size() * element_count; }},
-        here{even_blocks(static_cast<std::size_t>(group.hierarchy().node_ranks()) * element_count,
-                         group.hierarchy().node_ranks(), arguments.element_bytes)} {}
+        all{of(group.size(), arguments)},
+        nodes{node_blocks(placement, all)},
+        here{of(group.hierarchy().node_ranks(), arguments)} {}
 
   bool nodes_differ() const noexcept {
     return placement.levels().node_ranks_min != placement.levels().node_ranks_max;
   }
 
   const Placement& placement;
-  std::size_t element_count;
-  Blocks all;
-  ListedBlocks nodes;
-  Blocks here;
+  Blocks all;          // by rank
+  ListedBlocks nodes;  // by node
+  Blocks here;         // by index on this node
+
+ private:
+  static Blocks of(int ranks, const Arguments& arguments) {
+    return even_blocks(static_cast<std::size_t>(ranks) * arguments.element_count, ranks,
+                       arguments.element_bytes);
+  }
 };
 
 Task gather(Group group, const Arguments& arguments) {

@@ -184,21 +184,6 @@ class PortBlocks {
   ListedBlocks listed_;
 };
 
-// By node: the blocks of its ranks, whose lengths all know.
-inline ListedBlocks node_blocks(const Placement& placement, const Blocks& all) {
-  return {placement.nodes(), all.element_bytes, [&](int node) {
-            std::size_t length = 0;
-            for (const int rank : placement.ranks_of(node)) length += all.length(rank);
-            return length;
-          }};
-}
-// On this node: by index.
-inline ListedBlocks blocks_here(const Hierarchy& levels, const Blocks& all) {
-  const std::span ranks = levels.placement().ranks_of(levels.node());
-  return {levels.node_ranks(), all.element_bytes,
-          [&](int index) { return all.length(ranks[static_cast<std::size_t>(index)]); }};
-}
-
 // Of equal blocks, on equal nodes.
 struct EqualBlocks {
   EqualBlocks(const Ports& ports, std::size_t block_count, std::size_t element_bytes)
