@@ -48,10 +48,10 @@ inline std::string_view collective_name(Collective collective) noexcept {
   row(allreduce_multiport_sliced) \
   row(gather_linear) row(gather_binomial) row(gather_one_shot) row(gather_one_shot_v) \
   row(gather_double_buffered) row(gather_double_buffered_streamed) row(gather_cma) \
-  row(gather_leaders) row(gather_multiport) \
+  row(gather_leaders) row(gather_leaders_v) row(gather_multiport) \
   row(scatter_linear) row(scatter_binomial) row(scatter_one_shot) row(scatter_one_shot_v) \
   row(scatter_double_buffered) row(scatter_double_buffered_streamed) row(scatter_cma) \
-  row(scatter_leaders) row(scatter_multiport) \
+  row(scatter_leaders) row(scatter_leaders_v) row(scatter_multiport) \
   row(alltoall_all_pairs) row(alltoall_bruck) row(alltoall_one_shot) row(alltoall_one_shot_v) \
   row(alltoall_double_buffered) row(alltoall_double_buffered_streamed) row(alltoall_cma) \
   row(alltoall_lanes) row(alltoall_multiport) \

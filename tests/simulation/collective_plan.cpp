@@ -50,7 +50,9 @@ std::vector<int> nodes_of(const collectives::Algorithm& row, int size, bool in_o
     return nodes;
   };
   const auto applies = [&](const std::vector<int>& nodes) {
-    return row.applies({.size = size, .bytes = 64, .levels = levels_of(nodes)});
+    const collectives::Levels levels = levels_of(nodes);
+    return row.applies({.size = size, .bytes = 64, .levels = levels}) ||
+           row.applies({.size = size, .bytes = 64, .uneven = true, .levels = levels});
   };
   if (row.applies({.size = size, .bytes = 64}) || size < 3) return {};
   const int half = (size + 1) / 2;

@@ -159,6 +159,26 @@ TEST(selector, takes_rows_that_apply_and_remembers_nothing_of_unusual_shapes) {
   EXPECT_EQ(selected(selector, uneven, Collective::gather), row(Collective::gather, "linear"));
 }
 
+TEST(selector, moves_blocks_of_unknown_lengths_by_nodes_where_these_have_many_ranks_with_cores) {
+  const auto chosen = [](int nodes, int node_ranks, int ranks_per_core) {
+    const CallShape shape{.size = nodes * node_ranks,
+                          .uneven = true,
+                          .levels = {.nodes = nodes,
+                                     .node_ranks_min = node_ranks,
+                                     .node_ranks_max = node_ranks,
+                                     .cma = true}};
+    const TopologyParams nodes_of{.ranks_per_core = ranks_per_core, .ranks_per_link = node_ranks};
+    Selector selector{nodes_of};
+    const std::string_view gather = selected(selector, shape, Collective::gather)->name;
+    EXPECT_EQ(selected(selector, shape, Collective::scatter)->name, gather);
+    return gather;
+  };
+  EXPECT_EQ(chosen(2, 2, 1), "linear");
+  EXPECT_EQ(chosen(2, 64, 1), "leaders_v");
+  EXPECT_EQ(chosen(256, 64, 1), "leaders_v");
+  EXPECT_EQ(chosen(4, 8, 4), "linear");
+}
+
 TEST(selector, obeys_the_call_before_the_options_before_the_costs) {
   const CallShape shape{.size = 24, .bytes = 8};
   const Forced forced = parse_forced("allreduce=ring,broadcast=chain:<8,linear");

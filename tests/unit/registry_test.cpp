@@ -102,7 +102,10 @@ bool sends_messages(const Algorithm& row) { return row.applies({.size = 64, .byt
 // As many as each has ranks, so that every row applies.
 const Levels eight_nodes{.nodes = 8, .node_ranks_min = 8, .node_ranks_max = 8, .in_order = true};
 bool is_for_several_nodes(const Algorithm& row) {
-  return row.applies({.size = 64, .bytes = 64, .levels = eight_nodes}) && !sends_messages(row);
+  const auto applies = [&](bool uneven) {
+    return row.applies({.size = 64, .bytes = 64, .uneven = uneven, .levels = eight_nodes});
+  };
+  return (applies(false) || applies(true)) && !sends_messages(row);
 }
 
 TEST(costs, of_several_nodes_grow_with_the_bytes) {
