@@ -227,6 +227,7 @@ void Attributes<Handle>::set(int keyval, void* value, Handle owner) {
   while (use(lock, *key, old, [&](void* old_value) { erase(*key, owner, old_value); })) {
     if (old == entries_.end()) continue;
     old->value = value;
+    std::rotate(old, old + 1, entries_.end());  // the order in which they were set
     return;
   }
   entries_.push_back({std::move(key), value});

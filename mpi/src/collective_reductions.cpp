@@ -19,8 +19,11 @@ Operands operands(Call& call, const How& how, const void* send, MPI_Count in_cou
   if (!how.packed) {
     auto* const target = const_cast<std::byte*>(out.first_byte());
     if (!in_place) return {in.first_byte(), target};
-    // The result of a part lies at the beginning of the whole.
-    return {in_count == out_count ? target : call.staging().packed(in), target};
+    if (in_count == out_count) return {target, target};
+    // The result of a part lies at the beginning of the whole, which is copied as it lies: structs
+    // of pairs have gaps, which packing would leave out.
+    const Elements whole{in.first_byte(), in_count * in.type->extent(), datatype_of(MPI_BYTE)};
+    return {call.staging().packed(whole), target};
   }
   std::byte* const target = call.staging().unpacked(out);
   if (in_place && in_count == out_count) {

@@ -57,43 +57,53 @@ qpmesh_blocks neighbour_blocks(Call& call, const std::vector<int>& neighbours, b
 }
 
 template <class Sent, class Received>
-void neighbour_exchange(Call& call, Sent&& sent, Received&& received) {
-  const Neighbourhood of{call.communicator()};
+void neighbour_exchange(Call& call, const Neighbourhood& of, Sent&& sent, Received&& received) {
   const qpmesh_blocks in = neighbour_blocks(call, of.targets(), true, of, std::forward<Sent>(sent));
   const qpmesh_blocks out =
       neighbour_blocks(call, of.sources(), false, of, std::forward<Received>(received));
   exchange_blocks(call, in, out);
 }
 
+// One of the blocks for neighbours, or from them. Where there are none the program's list is empty,
+// and may have no address.
+Elements given_block(const void* data, MPI_Count count, MPI_Datatype datatype,
+                     const std::vector<int>& neighbours) {
+  return given(data, neighbours.empty() ? std::min<MPI_Count>(count, 0) : count, datatype);
+}
+
 void neighbor_allgather(Call& call, const void* send, MPI_Count send_count, MPI_Datatype send_type,
                         void* receive, MPI_Count receive_count, MPI_Datatype receive_type) {
-  const Elements sent = given(send, send_count, send_type);
-  const Elements block = given(receive, receive_count, receive_type);
+  const Neighbourhood of{call.communicator()};
+  const Elements sent = given_block(send, send_count, send_type, of.targets());
+  const Elements block = given_block(receive, receive_count, receive_type, of.sources());
   neighbour_exchange(
-      call, [&](int) { return sent; }, [&](int index) { return block_of(block, index); });
+      call, of, [&](int) { return sent; }, [&](int index) { return block_of(block, index); });
 }
 
 void neighbor_allgatherv(Call& call, const void* send, MPI_Count send_count, MPI_Datatype send_type,
                          const Vector& received) {
-  const Elements sent = given(send, send_count, send_type);
+  const Neighbourhood of{call.communicator()};
+  const Elements sent = given_block(send, send_count, send_type, of.targets());
   neighbour_exchange(
-      call, [&](int) { return sent; }, [&](int index) { return received.block(index); });
+      call, of, [&](int) { return sent; }, [&](int index) { return received.block(index); });
 }
 
 void neighbor_alltoall(Call& call, const void* send, MPI_Count send_count, MPI_Datatype send_type,
                        void* receive, MPI_Count receive_count, MPI_Datatype receive_type) {
-  const Elements sent = given(send, send_count, send_type);
-  const Elements block = given(receive, receive_count, receive_type);
+  const Neighbourhood of{call.communicator()};
+  const Elements sent = given_block(send, send_count, send_type, of.targets());
+  const Elements block = given_block(receive, receive_count, receive_type, of.sources());
   neighbour_exchange(
-      call, [&](int index) { return block_of(sent, index); },
+      call, of, [&](int index) { return block_of(sent, index); },
       [&](int index) { return block_of(block, index); });
 }
 
 // v and w.
 void neighbor_alltoallv(Call& call, const Vector& sent, const Vector& received) {
   require(sent.data != MPI_IN_PLACE, MPI_ERR_BUFFER, "a neighbourhood has no MPI_IN_PLACE");
+  const Neighbourhood of{call.communicator()};
   neighbour_exchange(
-      call, [&](int index) { return sent.block(index); },
+      call, of, [&](int index) { return sent.block(index); },
       [&](int index) { return received.block(index); });
 }
 

@@ -21,10 +21,22 @@ static void allowed_outside(const char* when) {
   SAYS(when, length > 0);
 }
 
+static int deleted_last_one;
+static int deleted_behind_it(MPI_Comm comm, int key, void* value, void* state) {
+  (void)comm, (void)key, (void)value, (void)state;
+  if (!deleted_last_one) {
+    fprintf(stderr, "the attribute that was set last is not the first to go\n");
+    exit(3);
+  }
+  return MPI_SUCCESS;
+}
+
 static int left_alone(MPI_Comm comm, int key, void* value, void* state) {
   int finalized = -1;
   (void)comm, (void)key, (void)state;
   MPI_Finalized(&finalized);
+  if (value == NULL) return MPI_SUCCESS;  // set again
+  deleted_last_one = 1;
   if (!finalized) printf("%s\n", (const char*)value);
   fflush(stdout);
   return MPI_SUCCESS;
@@ -130,9 +142,12 @@ int main(int argc, char** argv) {
   if (strcmp(what, "allowed") == 0) allowed_outside("between");
   if (strcmp(what, "leaks") == 0) leave_behind();
   if (strcmp(what, "callback") == 0) {
-    int key;
+    int key, other;
     static char text[] = "the attribute of MPI_COMM_SELF goes first";
     MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, left_alone, &key, NULL);
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, deleted_behind_it, &other, NULL);
+    MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
+    MPI_Comm_set_attr(MPI_COMM_SELF, other, NULL);
     MPI_Comm_set_attr(MPI_COMM_SELF, key, text);
   }
   if (strcmp(what, "abort") == 0) {

@@ -76,6 +76,19 @@ static void check(const Case* c, int elements) {
   MPI_Reduce_scatter_block(out, in, elements / size, c->type, c->op, MPI_COMM_WORLD);
   SAYS("Reduce_scatter_block of this type and operation",
        all_as(c, elements / size, rank * (elements / size), 0, size - 1));
+  memcpy(in, out, bytes);
+  MPI_Reduce_scatter_block(MPI_IN_PLACE, in, elements / size, c->type, c->op, MPI_COMM_WORLD);
+  SAYS("Reduce_scatter_block in place of this type and operation",
+       all_as(c, elements / size, rank * (elements / size), 0, size - 1));
+  int lengths[64], first = 0;
+  for (int r = 0; r < size && r < 64; ++r) lengths[r] = (elements / size + r) % 3;
+  for (int r = 0; r < rank; ++r) first += lengths[r];
+  memcpy(in, out, bytes);
+  if (elements >= 3 * size) {
+    MPI_Reduce_scatter(MPI_IN_PLACE, in, lengths, c->type, c->op, MPI_COMM_WORLD);
+    SAYS("Reduce_scatter in place of this type and operation",
+         all_as(c, lengths[rank], first, 0, size - 1));
+  }
   memset(in, 0, bytes);
   MPI_Request request;
   MPI_Iallreduce(out, in, elements, c->type, c->op, MPI_COMM_WORLD, &request);

@@ -176,6 +176,45 @@ static void graphs(void) {  // a directed ring: from the left, to the right
   MPI_Neighbor_allgather(&rank, 1, MPI_INT, both, 1, MPI_INT, ring);
   SAYS("and exchanges with them", both[0] == left[0] && both[1] == right[0]);
   MPI_Comm_free(&ring);
+  if (size > 1 && !open_mpi) {
+    memset(index, 0, sizeof index);
+    MPI_Graph_create(MPI_COMM_WORLD, size, index, edges, 0, &ring);
+    MPI_Graph_get(ring, size, 0, got_index, NULL);
+    SAYS("Graph_get of no edges needs no room for them",
+         memcmp(got_index, index, (size_t)size * sizeof(int)) == 0);
+    MPI_Comm_free(&ring);
+  }
+}
+
+// One edge, from rank 0 to rank 1: what others give and take has no elements, and no address.
+static void ranks_without_neighbours(void) {
+  if (mpich) return;  // 4.0 wants a buffer all the same
+  const int left[] = {0}, right[] = {1}, weight[] = {1}, one = 1, none = 0;
+  const int sends = rank == 0, receives = rank == 1;
+  MPI_Comm edge;
+  MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, receives, left, weight, sends, right, weight,
+                                 MPI_INFO_NULL, 0, &edge);
+  MPI_Comm_set_errhandler(edge, MPI_ERRORS_RETURN);
+  for (int way = 0; way < ways; ++way) {
+    int given = 7, got = -1;
+    int* const out = sends ? &given : NULL;
+    int* const in = receives ? &got : NULL;
+    SAYS("Neighbor_alltoall takes no buffer of who has no neighbours",
+         CALL(way, Neighbor_alltoall, neighbor_alltoall, out, 1, MPI_INT, in, 1, MPI_INT, edge) ==
+                 MPI_SUCCESS &&
+             got == (receives ? 7 : -1));
+    got = -1;
+    SAYS("nor does Neighbor_allgather", CALL(way, Neighbor_allgather, neighbor_allgather, out, 1,
+                                             MPI_INT, in, 1, MPI_INT, edge) == MPI_SUCCESS &&
+                                            got == (receives ? 7 : -1));
+    if (is_large(way)) continue;
+    got = -1;
+    SAYS("nor Neighbor_allgatherv",
+         CALL_INT(way, Neighbor_allgatherv, neighbor_allgatherv, out, 1, MPI_INT, in, &one, &none,
+                  MPI_INT, edge) == MPI_SUCCESS &&
+             got == (receives ? 7 : -1));
+  }
+  MPI_Comm_free(&edge);
 }
 
 // ---- every collective of neighbourhoods, in every form, on several kinds of them ----
@@ -440,6 +479,7 @@ int main(int argc, char** argv) {
     {"grids", grids, 1},
     {"neighbours", neighbours, 1},
     {"graphs", graphs, 1},
+    {"ranks_without_neighbours", ranks_without_neighbours, 2},
     {"every_form", every_form, 1},
 #if MPI_VERSION >= 4
     {"persistent_ones", persistent_ones, 1},
