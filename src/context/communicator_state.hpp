@@ -38,6 +38,9 @@ struct WaitingProbe {
 
 class CommunicatorState {
  public:
+  CommunicatorState* previous = nullptr;  // NOLINT(readability-identifier-naming): of a List
+  CommunicatorState* next = nullptr;      // NOLINT(readability-identifier-naming): of a List
+
   // node_slabs: of each rank, by rank here. Ours are this object's from now on.
   CommunicatorState(std::shared_ptr<Context> context, std::uint64_t id,
                     std::vector<int> context_ranks, const std::vector<NodeSlabs>& node_slabs = {});
@@ -82,6 +85,10 @@ class CommunicatorState {
     context_->operations().add_collective(
         call.operation.text, call.element_count * call.element_bytes, id(), begun.operation);
     context_->messaging().recheck_signatures(id(), begun.operation);
+    if (!is_unchecked_ && !nodes_.empty()) [[unlikely]] {
+      is_unchecked_ = true;
+      context_->check_later(*this);
+    }
     return {members_, begun.operation, begun.signature};
   }
   collectives::Group begin(const CollectiveCall& call) { return begin(call, call.signature()); }
@@ -115,27 +122,21 @@ class CommunicatorState {
   collectives::Selector& selector() noexcept { return selector_; }
   // What every call's CallShape has alike: the ranks, and what they share.
   const collectives::CallShape& shape() const noexcept { return shape_; }
+  // Has a member of the node called something else? Asked since a call began, until all are known
+  // to have made the last one.
   void check_node_calls() noexcept {
-    if (failure_ != nullptr || finished_) return;
-    // Where this rank has called nothing, nobody has called something else.
+    is_unchecked_ = false;
     const std::optional<CallHistory::Begun> last = history_.last();
-    if (!last) return;
-    for (const auto& node : nodes_)
-      node->check_calls(collectives::node_call(last->operation, last->signature));
+    if (failure_ != nullptr || finished_ || !last) return;
+    for (const auto& node : nodes_) {
+      is_unchecked_ |= !node->check_calls(collectives::node_call(last->operation, last->signature));
+    }
   }
-  // The same, and who of the node is gone. Costs calls of the system.
-  void look_at_node() noexcept {
-    check_node_calls();
-    for (const auto& node : nodes_) node->end_fills_of_the_dead();
-  }
+  bool is_unchecked() const noexcept { return is_unchecked_; }
   // After looking once more: what a rank published stays readable when it has left.
   bool waits_on_node_for(int context_rank) noexcept {
     return std::ranges::any_of(
         nodes_, [&](const auto& node) { return node->waits_for(node->rank_of(context_rank)); });
-  }
-  // Does it wait on the node for what nobody rings for?
-  bool awaits_unrung() const noexcept {
-    return std::ranges::any_of(nodes_, [](const auto& node) { return node->awaits_unrung(); });
   }
 
   // The id of the n-th child is a function of ours: no communication.
@@ -228,6 +229,7 @@ class CommunicatorState {
   std::uint32_t next_child_ = 0;
   std::unordered_map<std::uint64_t, std::uint64_t> subgroups_;  // made under each name
   bool finished_ = false;
+  bool is_unchecked_ = false;  // and so in the context's list
   // Who was asked before the deadline, one after the other: each but the last has named the next.
   // Ranks of the context.
   std::vector<int> asked_;

@@ -194,6 +194,7 @@ void Context::tell_what_is_known(CommunicatorState& communicator) {
 
 void Context::remove(CommunicatorState& communicator) noexcept {
   communicators_.erase(communicator.id());
+  if (communicator.is_unchecked()) unchecked_.remove(communicator);
   if (last_found_ == &communicator) last_found_ = nullptr;
   messaging_.forget(communicator.id());
 }

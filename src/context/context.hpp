@@ -122,6 +122,9 @@ class Context final : public messaging::Listener, public progress::Pollable {
   // A communicator that is made now. It fails at once where a member is lost already.
   void add(CommunicatorState& communicator);
   void remove(CommunicatorState& communicator) noexcept;
+  // A call of it began, and a member of its node may call something else. Once, until that is known
+  // not to be so.
+  void check_later(CommunicatorState& communicator) noexcept;
 
   void send_control(int peer, BlobView frame);
   // The caller's last error: what it says when it leaves.
@@ -190,6 +193,7 @@ class Context final : public messaging::Listener, public progress::Pollable {
   void handle_mismatch(CommunicatorState& state, int peer, const ControlFrame& frame);
   void answer_calls(CommunicatorState& state, int peer, const ControlFrame& frame);
   void peer_lost(ErrorDetail detail);
+  void check_node_calls() noexcept;
   void end_waits_for_departed();
   void fail_for_departed(CommunicatorState& communicator, int member);
   void send_control_to_all(BlobView frame);
@@ -209,6 +213,7 @@ class Context final : public messaging::Listener, public progress::Pollable {
   OperationLog operations_;
   std::unordered_map<std::uint64_t, CommunicatorState*> communicators_;
   CommunicatorState* last_found_ = nullptr;
+  messaging::List<CommunicatorState> unchecked_;
   Allocations allocations_{parts_, waiter_};
   PeerHealth health_;
   std::vector<std::unique_ptr<collectives::NodeMemory>> left_nodes_;

@@ -16,9 +16,6 @@ namespace {
 constexpr std::int64_t farewell_ms = 2'000;
 // So long a failed link may turn out to be its rank's death.
 constexpr std::int64_t link_verdict_ms = 100;
-// Members of a node do not ring when they end an operation or a copy: it would cost each of them
-// more than this one's looks.
-constexpr std::chrono::microseconds unrung_sleep_max{1'000};
 constexpr int drain_polls_max = 100'000;  // a peer's rings hold far less
 
 // What to do about a peer that is lost.
@@ -118,19 +115,27 @@ bool Context::poll() {
   for (const base::ControlEvent& event : events) handle(event);
   if (waiter_.descriptor_lost()) descriptor_lost();
   messaging_.look_at_links();
-  for (const auto& [id, state] : communicators_) state->look_at_node();
+  check_node_calls();
   for (ErrorDetail& cause : health_.verdicts(system().now())) peer_lost(std::move(cause));
   if (health_.abort_waits()) take_abort();
   end_waits_for_departed();
   return !events.empty();
 }
 
+void Context::check_later(CommunicatorState& communicator) noexcept {
+  unchecked_.push_back(communicator);
+}
+
+void Context::check_node_calls() noexcept {
+  unchecked_.for_each([&](CommunicatorState& each) {
+    each.check_node_calls();
+    if (!each.is_unchecked()) unchecked_.remove(each);
+  });
+}
+
 std::chrono::microseconds Context::request_notification() noexcept {
   auto longest = messaging_.sleep_max();
-  for (const auto& [id, state] : communicators_) {
-    state->check_node_calls();  // nothing else would wake us for it
-    if (state->awaits_unrung()) longest = std::min(longest, unrung_sleep_max);
-  }
+  check_node_calls();  // nothing else would wake us for it
   if (const Deadline verdict = health_.next_verdict(); verdict != no_deadline) {
     const auto left = std::chrono::ceil<std::chrono::microseconds>(verdict - system().now());
     longest = std::min(longest, std::max(left, std::chrono::microseconds{0}));

@@ -1,5 +1,6 @@
 #include "progress/engine.hpp"
 
+#include <algorithm>
 #include <cassert>
 
 namespace qpmesh::progress {
@@ -77,6 +78,19 @@ void Engine::poll_slow() {
   idle_steps_ = 0;
   steps_since_slow_ = 0;
   if (slow_ != nullptr && slow_->poll()) run_ready();
+  for (Pollable* const source : more_) source->poll_slow();
+}
+
+std::chrono::microseconds Engine::request_notification() noexcept {
+  auto longest =
+      slow_ != nullptr ? slow_->request_notification() : std::chrono::microseconds::max();
+  for (Pollable* const source : more_) longest = std::min(longest, source->request_notification());
+  return longest;
+}
+
+void Engine::end_notification() noexcept {
+  if (slow_ != nullptr) slow_->end_notification();
+  for (Pollable* const source : more_) source->end_notification();
 }
 
 }  // namespace qpmesh::progress

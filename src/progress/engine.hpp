@@ -18,6 +18,8 @@ class Pollable {
  public:
   virtual ~Pollable() = default;
   virtual bool poll() = 0;  // true when it did something; never blocks
+  virtual void poll_slow() noexcept {
+  }  // with the engine's slow source: what costs calls of the system
   // Before a sleep: news from here on end it, for those that came before it is polled once more.
   // Returns how long the sleep may last.
   virtual std::chrono::microseconds request_notification() noexcept {
@@ -40,7 +42,8 @@ class Engine {
     slow_ = slow;
   }
 
-  // One more source, polled at every step, as long as something is awaited from it.
+  // One more source, polled at every step, as long as something is awaited from it; asked before a
+  // sleep, too.
   void poll_also(Pollable& source) { more_.push_back(&source); }
   void poll_no_longer(Pollable& source) noexcept { std::erase(more_, &source); }
 
@@ -76,12 +79,9 @@ class Engine {
   bool step();       // polls, then resumes; true when anything happened
   bool poll_fast();  // all but the slow source; resumes nothing
   void poll_slow();  // now
-  std::chrono::microseconds request_notification() noexcept {  // of the slow source
-    return slow_ != nullptr ? slow_->request_notification() : std::chrono::microseconds::max();
-  }
-  void end_notification() noexcept {
-    if (slow_ != nullptr) slow_->end_notification();
-  }
+  // Of all sources but the fast one.
+  std::chrono::microseconds request_notification() noexcept;
+  void end_notification() noexcept;
   bool run_ready();  // true when anything ran
   // Of a call that may be a task's: then the loop that runs the task comes to it.
   void run_ready_soon() {

@@ -306,11 +306,38 @@ TEST(engine_start, from_within_a_running_task_runs_the_new_task_in_the_same_loop
 
 struct CountingSource final : progress::Pollable {
   int polls = 0;
+  int slow_polls = 0;
+  std::chrono::microseconds sleep_max = std::chrono::microseconds::max();
   bool poll() override {
     ++polls;
     return false;
   }
+  void poll_slow() noexcept override { ++slow_polls; }
+  std::chrono::microseconds request_notification() noexcept override { return sleep_max; }
 };
+
+TEST(engine, asks_what_is_awaited_beside_its_slow_source) {
+  using std::chrono::microseconds;
+  Engine engine;
+  CountingSource slow;
+  CountingSource awaited;
+  CountingSource other;
+  engine.set_sources(nullptr, &slow);
+  EXPECT_EQ(engine.request_notification(), microseconds::max());
+  slow.sleep_max = microseconds{300};
+  awaited.sleep_max = microseconds{20};
+  engine.poll_also(awaited);
+  engine.poll_also(other);
+  EXPECT_EQ(engine.request_notification(), microseconds{20});
+  engine.poll_slow();
+  EXPECT_EQ(awaited.slow_polls, 1);
+  EXPECT_EQ(other.slow_polls, 1);
+  engine.poll_no_longer(awaited);
+  EXPECT_EQ(engine.request_notification(), microseconds{300});
+  engine.poll_slow();
+  EXPECT_EQ(awaited.slow_polls, 1);
+  EXPECT_EQ(other.slow_polls, 2);
+}
 
 TEST(engine_step, polls_the_slow_source_only_after_many_idle_steps) {
   Engine engine;

@@ -10,6 +10,13 @@
 #include "transport/memory.hpp"
 
 namespace qpmesh::collectives {
+namespace {
+
+// Members of a node do not ring when they end an operation or a copy: it would cost each of them
+// more than this one's looks.
+constexpr std::chrono::microseconds unrung_sleep_max{1'000};
+
+}  // namespace
 
 NodeMemory::NodeMemory(Setup setup, progress::Engine& engine, messaging::CallChecker& calls)
     : engine_{engine},
@@ -116,8 +123,8 @@ bool NodeMemory::has_made(const Peer& member, std::uint64_t own) const noexcept 
   return false;
 }
 
-void NodeMemory::check_calls(std::uint64_t own) noexcept {
-  if (agreed_call_ == own) return;
+bool NodeMemory::check_calls(std::uint64_t own) noexcept {
+  if (agreed_call_ == own) return true;
   bool all_agree = true;
   for (const Peer& member : peers_) {
     if (&member == &peer(rank_) || has_made(member, own)) continue;
@@ -128,6 +135,7 @@ void NodeMemory::check_calls(std::uint64_t own) noexcept {
     }
   }
   if (all_agree) agreed_call_ = own;
+  return all_agree;
 }
 
 bool NodeMemory::enlist(NodeWait& wait) noexcept {
@@ -193,12 +201,12 @@ bool NodeMemory::waits_for(int rank) noexcept {
   return false;
 }
 
-bool NodeMemory::awaits_unrung() const noexcept {
+std::chrono::microseconds NodeMemory::request_notification() noexcept {
   for (const NodeWait* wait = waits_; wait != nullptr; wait = wait->next_wait) {
     if (wait->what != NodeWait::For::stage && wait->what != NodeWait::For::stage_or_end)
-      return true;
+      return unrung_sleep_max;
   }
-  return false;
+  return std::chrono::microseconds::max();
 }
 
 std::optional<int> NodeMemory::filler() const noexcept {
@@ -208,7 +216,7 @@ std::optional<int> NodeMemory::filler() const noexcept {
   return std::nullopt;
 }
 
-void NodeMemory::end_fills_of_the_dead() noexcept {
+void NodeMemory::poll_slow() noexcept {
   for (NodeWait* wait = waits_; wait != nullptr; wait = wait->next_wait) {
     if (wait->what != NodeWait::For::fill) continue;
     transport::FillGuard& guard = own_slab().slots[wait->slot].guard;

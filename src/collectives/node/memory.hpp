@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -217,18 +218,19 @@ class NodeMemory final : public progress::Pollable {
   void fail(const Error& failure) noexcept;
   std::optional<int> awaited() const noexcept;  // rank in the communicator
   bool waits_for(int rank) noexcept;            // after another look
-  // Does it wait for what nobody rings for? The end of a member's operation, and of what it fills.
-  // Not for who ends without a step that is due: that is an error, and a second is soon enough.
-  bool awaits_unrung() const noexcept;
+  // Nobody rings for the end of a member's operation, and of what it fills: who waits for that
+  // looks often. Not who waits for a step: a member that ends without it makes an error, and a
+  // second is soon enough.
+  std::chrono::microseconds request_notification() noexcept override;
   // The member that fills our memory, which would otherwise be its owner's again.
   std::optional<int> filler() const noexcept;
-  // A member that had begun to fill and is gone fills no more. Costs calls of the system.
-  void end_fills_of_the_dead() noexcept;
+  // A member that had begun to fill and is gone fills no more.
+  void poll_slow() noexcept override;
   // Has a member called something else than we did? For a rank that waits for something else and
   // did not need to look, as the root of a broadcast, or whose member publishes in the other bank:
-  // the error comes through the listener. own: our last call, as slots name it. When every member
-  // has been seen to have made it, nothing is looked at until we make another.
-  void check_calls(std::uint64_t own) noexcept;
+  // the error comes through the listener. own: our last call, as slots name it. True: every member
+  // has made it, and there is nothing to look at until we make another.
+  bool check_calls(std::uint64_t own) noexcept;
   // This rank reads nothing of the members' any more.
   void leave() noexcept { own_.leave(); }
   // Nobody reads our slab any more: it may serve another communicator.
