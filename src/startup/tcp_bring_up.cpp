@@ -244,10 +244,11 @@ class Linking {
     const std::size_t bytes = layout_.slab_bytes(static_cast<int>(peers.size()));
     const auto offset = parts_.arena->allocate(bytes);
     if (!offset) {
-      base::throw_error({ErrorCode::no_resource}, "init",
-                        "raise QPMESH_ARENA_BYTES_MAX or lower QPMESH_TCP_RING_BYTES",
-                        "the rings of {} ranks need {} bytes, the arena has {} in all",
-                        peers.size(), bytes, parts_.arena->bytes());
+      base::throw_error(
+          {ErrorCode::no_resource}, "init",
+          "raise QPMESH_ARENA_BYTES_MAX or lower QPMESH_TCP_RING_BYTES",
+          "for the rings of {} ranks the arena has no {} bytes left in one piece, of {} in all",
+          peers.size(), bytes, parts_.arena->bytes());
     }
     ends_.slots.resize(at(size()));
     for (std::size_t i = 0; i < peers.size(); ++i)

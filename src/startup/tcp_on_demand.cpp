@@ -59,11 +59,25 @@ bool TcpOnDemand::serve() noexcept {
   try {
     return streams_.serve();
   } catch (const Error& error) {
+    warn(error);
     fail_all({.cause = error.cause(), .system_error = error.system_error(), .hint = error.hint()});
   } catch (const std::bad_alloc&) {
     fail_all({.cause = std::string{no_memory}});
   }
   return false;
+}
+
+// Peers that call this process are not told: it may answer them when a descriptor has come free.
+// Until then they know of a rank that says nothing, and this one knows why.
+void TcpOnDemand::warn(const Error& error) noexcept {
+  const Deadline now = system_.now();
+  if (now < warn_after_) return;
+  warn_after_ = now + std::chrono::seconds{1};
+  try {
+    log_.warning("no connection can be made, nor taken: {} ({}); {}", error.cause(),
+                 base::describe_errno(error.system_error()), error.hint());
+  } catch (const std::bad_alloc&) {  // then nothing is said
+  }
 }
 
 // This process can make no connection any more: those that wait for one are told.

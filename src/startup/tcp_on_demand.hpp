@@ -43,6 +43,7 @@ class TcpOnDemand final : public transport::tcp::Connector, public transport::On
 
  private:
   void call(int peer);
+  void warn(const Error& error) noexcept;
   void fail_all(const ErrorDetail& why) noexcept;
 
   transport::tcp::TcpTransport& transport_;
@@ -50,6 +51,7 @@ class TcpOnDemand final : public transport::tcp::Connector, public transport::On
   base::Log log_;
   int rank_;
   std::int64_t timeout_ms_;
+  Deadline warn_after_{};
   std::vector<int> wanted_;  // asked for, and neither joined nor failed
   std::function<void(int peer, BlobView words)> tell_;
   bootstrap::StreamsOnDemand streams_;  // last: it tells the others

@@ -179,10 +179,11 @@ class Linking {
     const std::size_t bytes = per_peer_bytes() * first().choice.peers.size();
     const auto offset = parts_.arena->allocate(bytes);
     if (!offset) {
-      base::throw_error({ErrorCode::no_resource}, "init",
-                        "raise QPMESH_ARENA_BYTES_MAX or lower QPMESH_NETWORK_RING_BYTES",
-                        "the rings of {} ranks need {} bytes, the arena has {} in all",
-                        first().choice.peers.size(), bytes, parts_.arena->bytes());
+      base::throw_error(
+          {ErrorCode::no_resource}, "init",
+          "raise QPMESH_ARENA_BYTES_MAX or lower QPMESH_NETWORK_RING_BYTES",
+          "for the rings of {} ranks the arena has no {} bytes left in one piece, of {} in all",
+          first().choice.peers.size(), bytes, parts_.arena->bytes());
     }
     memory_ = {parts_.arena->data() + *offset, bytes};
     rings_ = transport->register_memory(memory_, transport::RegionKind::lasting);
