@@ -22,14 +22,14 @@ namespace {
 // A bootstrap carries 64 KiB: the rest of the introduction fits beside them.
 constexpr std::size_t facts_bytes_max = 60 * 1024;
 
-base::UniqueFd prepare(const base::System& system, const LocalOffer& offer, BlobView facts,
-                       Introduction& mine) {
+base::UniqueFd introduce(const base::System& system, const Brought& brought, Introduction& mine) {
+  const auto& [offer, facts] = brought;
   if (facts.size() > facts_bytes_max) {
     fail_init(ErrorCode::bad_argument, no_peer,
               fmt::format("{} bytes of facts, {} are allowed", facts.size(), facts_bytes_max),
               "facts are what init tells of itself: start fewer ranks, or report it");
   }
-  mine.facts.assign(facts.begin(), facts.end());
+  mine.facts = facts;
   mine.nonce = offer.nonce;
   mine.arena_bytes = offer.arena_bytes;
   mine.private_nonce_address = offer.private_nonce_address;
@@ -121,7 +121,7 @@ std::vector<int> number_nodes(std::span<const Neighbours> neighbours) {
 // Two gathers where all ranks are in one place, three where they are not, on every path: a rank
 // that failed takes part in the next one all the same, or the others would wait for it.
 Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& system,
-             const base::Log& log, const LocalOffer& offer, BlobView facts, Deadline deadline) {
+             const base::Log& log, const std::function<Brought()>& prepare, Deadline deadline) {
   const int rank = bootstrap.rank();
   const int size = bootstrap.size();
   check_place(rank, size);
@@ -131,7 +131,11 @@ Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& s
   Introduction mine = introduce_myself(system, rank, size);
   const base::KeyPair key_pair = base::make_key_pair(system);
   mine.public_key = key_pair.public_key;
-  report.attempt(rank, [&] { listeners.push_back(prepare(system, offer, facts, mine)); });
+  Brought brought;
+  report.attempt(rank, [&] {
+    brought = prepare();
+    listeners.push_back(introduce(system, brought, mine));
+  });
   const auto introductions = bootstrap.all_gather(encode(mine), deadline);
 
   std::vector<Introduction> everybody;
@@ -172,7 +176,7 @@ Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& s
   if (all_prepared && !report.failure) {
     report.attempt(rank, [&] {
       links = link_peers({.rank = rank,
-                          .offer = offer,
+                          .offer = brought.offer,
                           .handshake_timeout_ms = options.handshake_timeout_ms,
                           .silence_ms_max = options.link_timeout_ms,
                           .key_pair = options.encrypt ? &key_pair : nullptr,

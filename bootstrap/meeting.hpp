@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -30,6 +31,12 @@ struct LocalOffer {
   std::uint64_t private_nonce_address = 0;
 };
 
+// What this rank brings to a meeting. facts go to every rank as they are.
+struct Brought {
+  LocalOffer offer{};
+  Blob facts{};
+};
+
 // What a rank of the same host gave to us. Exists only for peers that proved to share memory.
 struct LocalPeer {
   int rank = -1;
@@ -50,12 +57,12 @@ struct Meeting {
 void check_place(int rank, int size);
 
 // Collective: two gathers where all ranks are in one place (one kernel, user and namespaces), three
-// where they are not. facts are carried to every rank as they are. Throws Error, the same on every
-// rank: mismatch (size, versions: both values), authentication, timeout (naming who is missing),
-// link_failed (between which hosts, and every address that was tried), no_resource. Nothing is left
-// behind on failure.
+// where they are not. prepare makes what this rank brings; what it throws all ranks throw. Throws
+// Error, the same on every rank: mismatch (size, versions: both values), authentication, timeout
+// (naming who is missing), link_failed (between which hosts, and every address that was tried),
+// no_resource. Nothing is left behind on failure.
 Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& system,
-             const base::Log& log, const LocalOffer& offer, BlobView facts, Deadline deadline);
+             const base::Log& log, const std::function<Brought()>& prepare, Deadline deadline);
 
 // ---- which ranks share memory ----
 

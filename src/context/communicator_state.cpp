@@ -309,9 +309,10 @@ ErrorDetail CommunicatorState::timeout_detail(std::string_view operation,
   } else {
     detail.cause = fmt::format("nothing came within {} ms", timeout_ms);
   }
-  detail.hint = fmt::format(
-      "last operations of rank {}: {}; the limit is QPMESH_TIMEOUT_MS or CallOptions::timeout",
-      rank(), context_->operations().describe());
+  detail.hint =
+      fmt::format("last operations of rank {}: {}; the limit is {} or CallOptions::timeout", rank(),
+                  context_->operations().describe(),
+                  operation == "independent" ? "QPMESH_INIT_TIMEOUT_MS" : "QPMESH_TIMEOUT_MS");
   return detail;
 }
 

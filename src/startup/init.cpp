@@ -22,6 +22,7 @@
 #include "startup/verbs_bring_up.hpp"
 #include "topology/cores.hpp"
 #include "transport/shm/transport.hpp"
+#include "transport/verbs/selection/choice.hpp"
 
 extern char** environ;
 
@@ -143,39 +144,44 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
   // Before anybody is met.
   collectives::parse_forced(options.algorithms);
   bootstrap::parse_port_range(options.ports);
+  transport::verbs::selection::wishes_of(options, {});
   auto system = std::make_shared<base::System>();
   const base::Log log{options.log, rank};
   const Deadline deadline = base::after_ms(*system, options.init_timeout_ms);
 
   const messaging::RingLayout layout = context::ring_layout(options);
-  auto arena = std::make_unique<transport::Arena>(
-      transport::Arena::create_shared(*system, static_cast<std::size_t>(options.arena_bytes_max)));
-  arena->header().nonce = system->random_u64();
-  auto private_nonce = std::make_unique<const std::uint64_t>(arena->header().nonce);
-  const auto slab_offset = arena->allocate(layout.slab_bytes(size));
-  if (!slab_offset) {
+  const std::size_t arena_bytes = static_cast<std::size_t>(options.arena_bytes_max);
+  if (!transport::Arena::has_room(arena_bytes, layout.slab_bytes(size))) {
     base::throw_error({ErrorCode::no_resource}, "init",
                       "raise QPMESH_ARENA_BYTES_MAX or lower QPMESH_PAYLOAD_RING_BYTES",
                       "the rings of {} ranks need {} bytes, the arena has {}", size,
-                      layout.slab_bytes(size), arena->bytes());
+                      layout.slab_bytes(size), arena_bytes);
   }
-  base::UniqueFd doorbell = make_doorbell(*system);
-
+  std::unique_ptr<transport::Arena> arena;
+  std::unique_ptr<const std::uint64_t> private_nonce;
+  base::UniqueFd doorbell;
   Facts mine{.options = base::agreed_options(options),
              .cores = topology::usable_cores(),
-             .slab_offset = *slab_offset,
+             .slab_offset = 0,
              .node_slabs = {}};
-  for (std::uint64_t& slab : mine.node_slabs)
-    slab = arena->allocate(sizeof(collectives::NodeSlab)).value_or(0);
-  Meeting meeting =
-      bootstrap::meet(bootstrap, options, *system, log,
-                      {.arena_fd = arena->descriptor(),
-                       .arena_bytes = arena->bytes(),
-                       .nonce = arena->header().nonce,
-                       .doorbell_fd = doorbell.get(),
-                       .private_nonce_address =
-                           options.cma ? reinterpret_cast<std::uintptr_t>(private_nonce.get()) : 0},
-                      encode(mine), deadline);
+  const auto prepare = [&]() -> bootstrap::Brought {
+    arena =
+        std::make_unique<transport::Arena>(transport::Arena::create_shared(*system, arena_bytes));
+    arena->header().nonce = system->random_u64();
+    private_nonce = std::make_unique<const std::uint64_t>(arena->header().nonce);
+    mine.slab_offset = arena->allocate(layout.slab_bytes(size)).value();  // checked above
+    for (std::uint64_t& slab : mine.node_slabs)
+      slab = arena->allocate(sizeof(collectives::NodeSlab)).value_or(0);
+    doorbell = make_doorbell(*system);
+    return {.offer = {.arena_fd = arena->descriptor(),
+                      .arena_bytes = arena->bytes(),
+                      .nonce = arena->header().nonce,
+                      .doorbell_fd = doorbell.get(),
+                      .private_nonce_address =
+                          options.cma ? reinterpret_cast<std::uintptr_t>(private_nonce.get()) : 0},
+            .facts = encode(mine)};
+  };
+  Meeting meeting = bootstrap::meet(bootstrap, options, *system, log, prepare, deadline);
   std::vector<Facts> facts;
   for (int peer = 0; peer < size; ++peer) {
     facts.push_back(decode(meeting.ranks[at(peer)].facts, peer));
@@ -226,7 +232,7 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
       parts.links.push_back(std::move((way == Way::verbs ? verbs : tcp).links[at(peer)]));
       continue;
     }
-    std::byte* const slot = parts.arena->data() + *slab_offset + layout.slot_offset(peer);
+    std::byte* const slot = parts.arena->data() + mine.slab_offset + layout.slot_offset(peer);
     parts.links.push_back(
         {.connection = shm->connect(peer),
          .places = {

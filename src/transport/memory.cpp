@@ -57,8 +57,7 @@ base::Mapping map_arena(const base::System& system, int descriptor, std::size_t 
 Arena::Arena(base::UniqueFd fd, base::Mapping mapping)
     : fd_{std::move(fd)}, mapping_{std::move(mapping)} {
   ::new (mapping_.data()) ArenaHeader{};
-  const std::uint64_t first = base::round_up(sizeof(ArenaHeader), alignment);
-  free_.emplace(first, mapping_.bytes() - first);
+  free_.emplace(first_offset, mapping_.bytes() - first_offset);
 }
 
 Arena Arena::create_shared(const base::System& system, std::size_t bytes) {
@@ -66,7 +65,11 @@ Arena Arena::create_shared(const base::System& system, std::size_t bytes) {
   base::UniqueFd fd{system.call("memfd_create", [] {
     return ::memfd_create("qpmesh-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   })};
-  if (!fd) fail("memfd_create", bytes, errno);
+  if (!fd) {
+    const bool has_descriptors = errno != EMFILE && errno != ENFILE;
+    fail("memfd_create", bytes, errno,
+         has_descriptors ? "" : "raise the limit of open files (ulimit -n)");
+  }
   if (system.call("ftruncate", [&] { return ::ftruncate(fd.get(), static_cast<off_t>(bytes)); }) !=
       0) {
     fail("ftruncate", bytes, errno);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/atomics.hpp"
+#include "base/bytes.hpp"
 #include "base/owned.hpp"
 #include "base/system.hpp"
 
@@ -27,6 +28,7 @@ class Arena {
  public:
   // Cache lines are prefetched in pairs: two writers never share one.
   static constexpr std::size_t alignment = 128;
+  static constexpr std::size_t first_offset = base::round_up(sizeof(ArenaHeader), alignment);
 
   // A sparse memfd, sealed against resizing. Throws Error{no_resource} naming limit and need.
   static Arena create_shared(const base::System& system, std::size_t bytes);
@@ -41,6 +43,11 @@ class Arena {
   // Memory that is as long begins with such a page where there is room, and may lie in such pages.
   static constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 
+  // Is there room in a new one of arena_bytes for a first allocation?
+  static constexpr bool has_room(std::size_t arena_bytes, std::size_t bytes) noexcept {
+    return arena_bytes >= first_offset &&
+           bytes <= (arena_bytes - first_offset) / alignment * alignment;
+  }
   // Offset of zeroed memory, first fit; nothing when the arena is full.
   std::optional<std::uint64_t> allocate(std::size_t bytes);
   // Gives the pages back to the system at once.

@@ -366,6 +366,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"a_late_call_that_differs_is_named_too", {2}},
         Case{"calls_that_may_differ", {1, 2, 3, 4}},
         Case{"independent_ends_at_its_own_deadline", {2}},
+        Case{"independent_fails_on_all_where_one_rank_cannot_prepare", {1, 3}},
         Case{"nothing_works_after_finish", {1, 3}}),
     name_of);
 
@@ -710,6 +711,10 @@ TEST(ranks_by_hand, settings_that_make_no_sense_are_refused_at_once) {
       {{"QPMESH_TRANSPORT=carrier_pigeon"},
        "QPMESH_TRANSPORT='carrier_pigeon', allowed: automatic, shm, verbs, verbs+shm, tcp",
        page,
+       "options"},
+      {{"QPMESH_SUBNET=10.0.0.0/99"},
+       "QPMESH_SUBNET='10.0.0.0/99', allowed: an IPv4 or IPv6 network, as 10.0.0.0/8",
+       "qpmesh-info lists devices, ports and GIDs",
        "options"},
       {{"QPMESH_ARENA_BYTES_MAX=1MiB", "QPMESH_SIZE=4"},
        "the rings of 4 ranks need 4243456 bytes, the arena has 1048576",

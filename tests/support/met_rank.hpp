@@ -27,7 +27,10 @@ struct MetRank {
   }
 
   void meet(Bootstrap& bootstrap, BlobView facts = {}, std::int64_t timeout_ms = 20'000) {
-    meeting.emplace(bootstrap::meet(bootstrap, options, system, log, offer, facts,
+    const auto prepare = [&] {
+      return bootstrap::Brought{.offer = offer, .facts = Blob(facts.begin(), facts.end())};
+    };
+    meeting.emplace(bootstrap::meet(bootstrap, options, system, log, prepare,
                                     base::after_ms(healthy, timeout_ms)));
   }
 

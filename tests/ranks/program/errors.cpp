@@ -1,4 +1,5 @@
 // Options that disagree, starts that fail, calls at the wrong time: what every rank is told.
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -83,9 +84,33 @@ void independent_ends_at_its_own_deadline(Communicator& world, Arguments) {
                  {ErrorCode::timeout, 1, "independent",
                   "rank 1 (pid * on *) did not do its part within * ms; it is alive as far as the "
                   "kernel knows",
-                  timeout_hint});
+                  "last operations of rank *: *; the limit is QPMESH_INIT_TIMEOUT_MS or "
+                  "CallOptions::timeout"});
   }
   world.barrier();
+}
+
+// One rank alone has no descriptor left for what it would share: all learn it, and the next start
+// is as any other.
+void independent_fails_on_all_where_one_rank_cannot_prepare(Communicator& world, Arguments) {
+  const int last = world.size() - 1;
+  rlimit limit{};
+  check(::getrlimit(RLIMIT_NOFILE, &limit) == 0, "getrlimit");
+  const rlimit none{.rlim_cur = 0, .rlim_max = limit.rlim_max};
+  if (world.rank() == last) check(::setrlimit(RLIMIT_NOFILE, &none) == 0, "setrlimit");
+  expect_error(
+      [&] { world.independent(); },
+      {.code = ErrorCode::no_resource,
+       .peer = last,
+       .operation = "arena",
+       .cause = "memfd_create of * bytes failed (reported by rank " + std::to_string(last) + ")",
+       .hint = "raise the limit of open files (ulimit -n)",
+       .system_error = EMFILE});
+  if (world.rank() == last) check(::setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
+  world.barrier();
+  Communicator other = world.independent();
+  other.barrier();
+  other.finish();
 }
 
 void nothing_works_after_finish(Arguments) {
@@ -160,6 +185,8 @@ std::vector<Scenario> error_scenarios() {
           {"init_fails", init_fails},
           {"a_bootstrap_that_makes_no_sense", a_bootstrap_that_makes_no_sense},
           in_world("independent_ends_at_its_own_deadline", independent_ends_at_its_own_deadline),
+          in_world("independent_fails_on_all_where_one_rank_cannot_prepare",
+                   independent_fails_on_all_where_one_rank_cannot_prepare),
           {"nothing_works_after_finish", nothing_works_after_finish},
           in_world("two_threads_in_one_context", two_threads_in_one_context)};
 }
