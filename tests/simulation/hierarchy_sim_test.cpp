@@ -388,6 +388,40 @@ TEST_P(OnNodes, who_does_not_come_is_named_at_the_deadline) {
   }
 }
 
+// One call, of which some publish and some only take.
+Script calls_and_looks(SimulatedJob* job, int rank, Collective collective, bool* is_unchecked) {
+  Communicator& world = job->world(rank);
+  std::vector<std::uint64_t> block(4, 1);
+  std::vector<std::uint64_t> all(block.size() * index(world.size()), 1);
+  Request request;
+  switch (collective) {
+    case Collective::broadcast: request = world.broadcast_async(block, 1); break;
+    case Collective::reduce: request = world.reduce_async(block, sum, 1); break;
+    case Collective::gather: request = world.gather_async(block, all, 1); break;
+    default: request = world.scatter_async(all, block, 1); break;
+  }
+  co_await until(request);
+  request.wait();
+  co_await job->until_after(rank, 1'000'000);
+  job->context(rank).poll();
+  *is_unchecked = Access::state(world)->is_unchecked();
+}
+
+TEST(a_communicator, is_looked_at_no_more_when_all_of_its_node_have_made_its_last_call) {
+  for (const Collective collective :
+       {Collective::broadcast, Collective::reduce, Collective::gather, Collective::scatter}) {
+    SimulatedJob job{
+        simulator::network_of_nodes(simulator::polled_network(3, 1), std::vector<int>{0, 0, 0})};
+    std::array<bool, 3> unchecked{true, true, true};
+    for (int rank = 0; rank < 3; ++rank)
+      job.start(rank, calls_and_looks(&job, rank, collective, &unchecked[index(rank)]));
+    job.run();
+    ASSERT_EQ(job.close(), "");
+    for (const bool is_unchecked : unchecked)
+      EXPECT_FALSE(is_unchecked) << collectives::collective_name(collective);
+  }
+}
+
 TEST(memory_of_a_communicator, whose_members_share_no_node_is_given_back) {
   SimulatedJob job{
       simulator::network_of_nodes(simulator::polled_network(4, 1), std::vector<int>{0, 0, 1, 1})};

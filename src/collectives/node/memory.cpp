@@ -123,19 +123,32 @@ bool NodeMemory::has_made(const Peer& member, std::uint64_t own) const noexcept 
   return false;
 }
 
+void NodeMemory::look_at_calls(const Peer& member) noexcept {
+  const std::uint64_t window = node_slot_count - 1;
+  const std::uint64_t first = std::max(agreed_count_, std::max(next_number_, window) - window);
+  for (std::uint64_t number = first; number <= next_number_; ++number) {
+    for (const SlotBank bank : {SlotBank::ahead, SlotBank::together}) {
+      std::uint64_t call = 0;
+      if (member.words.has_called(member.words.words().slot(number, bank), call))
+        report(member, call);
+    }
+  }
+}
+
 bool NodeMemory::check_calls(std::uint64_t own) noexcept {
   if (agreed_call_ == own) return true;
   bool all_agree = true;
-  for (const Peer& member : peers_) {
+  for (Peer& member : peers_) {
     if (&member == &peer(rank_) || has_made(member, own)) continue;
-    all_agree = false;
-    for (const NodeSlot& slot : member.words.words().slots) {
-      std::uint64_t call = 0;
-      if (member.words.has_called(slot, call)) report(member, call);
-    }
+    // Asked before its slots are looked at: what it has published for these operations is seen.
+    const bool has_ended = newest_call_ == own && member.words.is_done(next_number_, own_.done());
+    look_at_calls(member);
+    all_agree &= has_ended;
   }
-  if (all_agree) agreed_call_ = own;
-  return all_agree;
+  if (!all_agree) return false;
+  agreed_call_ = own;
+  agreed_count_ = next_number_;
+  return true;
 }
 
 bool NodeMemory::enlist(NodeWait& wait) noexcept {

@@ -149,7 +149,11 @@ class NodeMemory final : public progress::Pollable {
   base::FillShare& broadcast_share() noexcept { return broadcast_share_; }
   base::FillShare& gather_share() noexcept { return gather_share_; }
 
-  std::uint64_t begin() noexcept { return next_number_++; }
+  // call: as slots name it.
+  std::uint64_t begin(std::uint64_t call) noexcept {
+    newest_call_ = call;
+    return next_number_++;
+  }
   bool is_newest(std::uint64_t number) const noexcept { return next_number_ == number + 1; }
   std::uint64_t operation_count() const noexcept { return next_number_; }  // begun until now
   Gifts& gifts_to(int rank) noexcept { return peers_[static_cast<std::size_t>(rank)].gifts_to; }
@@ -229,7 +233,8 @@ class NodeMemory final : public progress::Pollable {
   // Has a member called something else than we did? For a rank that waits for something else and
   // did not need to look, as the root of a broadcast, or whose member publishes in the other bank:
   // the error comes through the listener. own: our last call, as slots name it. True: every member
-  // has made it, and there is nothing to look at until we make another.
+  // has made it, as what it has published last says, or it has ended the operation of the node that
+  // it is, without a word of another call. Then there is nothing to look at until we make another.
   bool check_calls(std::uint64_t own) noexcept;
   // This rank reads nothing of the members' any more.
   void leave() noexcept { own_.leave(); }
@@ -300,6 +305,9 @@ class NodeMemory final : public progress::Pollable {
   // Does the newest slot of a member show our last call? Its signature stands for all calls before
   // it, too.
   bool has_made(const Peer& member, std::uint64_t own) const noexcept;
+  // At what a member has published in the turns of operations since all agreed, and of the next
+  // one.
+  void look_at_calls(const Peer& member) noexcept;
   // Admits the call, or tells the listener of a difference.
   void report(const Peer& member, std::uint64_t call) noexcept;
   bool enlist(NodeWait& wait) noexcept;
@@ -318,6 +326,7 @@ class NodeMemory final : public progress::Pollable {
   bool shares_cores_;
   int spins_max_;
   std::uint64_t next_number_ = 0;
+  std::uint64_t newest_call_ = 0;
   std::uint32_t class_count_ = 0;
   std::size_t populated_bytes_ = 0;  // of staging
   // So many operations every member had finished when this rank last asked them all: saves asking.
@@ -326,6 +335,7 @@ class NodeMemory final : public progress::Pollable {
   NodeWait* waits_ = nullptr;
   const Error* failure_ = nullptr;
   std::optional<std::uint64_t> agreed_call_{};  // made by all members, as were those before it
+  std::uint64_t agreed_count_ = 0;              // operations that had begun then
   bool reported_ = false;                       // a difference, once
   bool cma_;
 };

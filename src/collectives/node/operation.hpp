@@ -61,16 +61,16 @@ class NodeOperation {
   explicit NodeOperation(const Group& group, std::size_t staging_bytes = 0,
                          SlotBank bank = SlotBank::ahead) noexcept
       : memory_{group.node()},
-        number_{memory_.begin()},
         call_{node_call(group.operation(), group.signature())},
+        number_{memory_.begin(call_)},
         bank_{bank} {
     if (staging_bytes > 0) staging_ = memory_.take_staging(number_, staging_bytes);
   }
   // To the task that goes on with it.
   NodeOperation(NodeOperation&& other) noexcept
       : memory_{other.memory_},
-        number_{other.number_},
         call_{other.call_},
+        number_{other.number_},
         staging_{other.staging_},
         bank_{other.bank_},
         kind_{other.kind_},
@@ -331,8 +331,8 @@ class NodeOperation {
   }
 
   NodeMemory& memory_;
-  std::uint64_t number_;
   std::uint64_t call_;
+  std::uint64_t number_;
   StagingRing::Part staging_{};
   SlotBank bank_;
   MemoryKind kind_ = MemoryKind::slab;  // what this rank published
