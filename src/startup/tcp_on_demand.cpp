@@ -10,6 +10,7 @@ namespace qpmesh::startup {
 namespace {
 
 constexpr std::string_view no_memory = "no memory here";  // needs none
+constexpr std::chrono::milliseconds warning_interval{1'000};
 
 }  // namespace
 
@@ -72,7 +73,7 @@ bool TcpOnDemand::serve() noexcept {
 void TcpOnDemand::warn(const Error& error) noexcept {
   const Deadline now = system_.now();
   if (now < warn_after_) return;
-  warn_after_ = now + std::chrono::seconds{1};
+  warn_after_ = now + warning_interval;
   try {
     log_.warning("no connection can be made, nor taken: {} ({}); {}", error.cause(),
                  base::describe_errno(error.system_error()), error.hint());

@@ -463,6 +463,19 @@ std::string said_behind(const Process& rank, const std::string& words) {
   return {};
 }
 
+TEST(ranks_by_hand, without_descriptors_say_so_while_others_call_them_over_tcp) {
+  auto ranks =
+      start_ranks(2, rank_program("a_rank_without_descriptors_answers_when_it_has_one"),
+                  {.variables = {"QPMESH_TRANSPORT=tcp", "QPMESH_NETDEV=lo",
+                                 "QPMESH_CONNECT_WHEN=first_use", "QPMESH_CHOICE=predicted"}});
+  expect_success(ranks);
+  const std::string said = said_behind(ranks[0], "no connection can be made, nor taken: ");
+  EXPECT_NE(said.find("accept failed while linking with rank 1 (Too many open files); raise the "
+                      "limit on open files (ulimit -n)"),
+            std::string::npos)
+      << ranks[0].output();
+}
+
 // For ranks that share a core waiting for it is part of a message's time: they always find one.
 TEST(ranks_by_hand, that_share_a_core_predict_by_one_measured_network_over_tcp) {
   const OneCore shared;

@@ -1,5 +1,9 @@
 // Point to point: sizes, order, any source and any tag, self, probe, sendrecv,
 // truncation, unexpected messages, a deadline.
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <array>
 
 #include "program/scenario.hpp"
@@ -350,6 +354,32 @@ void receive_deadline_leaves_all_well(Communicator& world, Arguments) {
   check_equal(value[0], 1 - world.rank());
 }
 
+// Over tcp, connected at first use: rank 1 calls, and rank 0 cannot answer until one is free.
+void a_rank_without_descriptors_answers_when_it_has_one(Communicator& world, Arguments) {
+  std::vector<int> value(1, world.rank());
+  if (world.rank() == 1) {
+    world.send(value, 0, 3);
+  } else {
+    const int next = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    check(next >= 0 && ::close(next) == 0, "the lowest descriptor that is free");
+    rlimit limit{};
+    check(::getrlimit(RLIMIT_NOFILE, &limit) == 0, "getrlimit");
+    const rlimit none{.rlim_cur = static_cast<rlim_t>(next), .rlim_max = limit.rlim_max};
+    check(::setrlimit(RLIMIT_NOFILE, &none) == 0, "setrlimit");
+    expect_error([&] { world.receive(value, 1, 3, {.timeout = 500ms}); },
+                 {.code = ErrorCode::timeout,
+                  .peer = 1,
+                  .operation = "receive",
+                  .cause = "rank 1 (pid * on *) did not do its part within 500 ms; it is alive as "
+                           "far as the kernel knows",
+                  .hint = timeout_hint});
+    check(::setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
+    world.receive(value, 1, 3);
+    check(value[0] == 1, "what rank 1 sent");
+  }
+  world.barrier();
+}
+
 }  // namespace
 
 std::vector<Scenario> message_scenarios() {
@@ -364,7 +394,9 @@ std::vector<Scenario> message_scenarios() {
                    truncated_passes_on_to_the_receive_behind),
           in_world("many_unexpected", many_unexpected),
           in_world("too_many_unexpected", too_many_unexpected),
-          in_world("receive_deadline_leaves_all_well", receive_deadline_leaves_all_well)};
+          in_world("receive_deadline_leaves_all_well", receive_deadline_leaves_all_well),
+          in_world("a_rank_without_descriptors_answers_when_it_has_one",
+                   a_rank_without_descriptors_answers_when_it_has_one)};
 }
 
 }  // namespace qpmesh::ranks
