@@ -16,8 +16,9 @@ namespace {
 constexpr std::int64_t first_pause_ms = 1;
 constexpr std::int64_t pause_ms_max = 50;
 
-// For one address of several to answer in the first round (RFC 8305, section 5). Doubles with each
-// round, up to the handshake's time: a distant host and a lost packet have theirs.
+// For one address of several to answer in the first round; then it is left, and tried again in the
+// next one. As long as RFC 8305, section 5, waits until it tries another one, too. Doubles with
+// each round, up to the handshake's time: a distant host and a lost packet have theirs.
 constexpr std::int64_t first_connecting_ms = 250;
 
 }  // namespace

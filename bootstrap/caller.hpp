@@ -24,8 +24,10 @@ struct CallerSettings {
   int peer = 0;   // whom we call
   Hello hello{};  // who calls; its proof is made here
   Key key{};
-  std::int64_t handshake_timeout_ms = 2'000;  // for the connection, and again for each answer
-  std::size_t payload_bytes_max = 8'192;      // of what may follow the handshake
+  // For the connection, where one address of several has less at first (caller.cpp), and again for
+  // each answer.
+  std::int64_t handshake_timeout_ms = 2'000;
+  std::size_t payload_bytes_max = 8'192;  // of what may follow the handshake
   // Whoever answers at a Unix socket may be of another user: the key is a secret of this meeting.
   bool any_user = false;
   Resolve resolve;  // asked before every round of addresses

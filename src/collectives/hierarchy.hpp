@@ -322,7 +322,7 @@ class ListedBlocks {
 inline ListedBlocks node_blocks(const Placement& placement, const Blocks& all) {
   return {placement.nodes(), all.element_bytes, [&](int node) {
             const std::span ranks = placement.ranks_of(node);
-            if (all.counts == nullptr) return ranks.size() * all.length(0);
+            if (all.counts == nullptr) return ranks.size() * all.length(0);  // of equal ones
             std::size_t length = 0;
             for (const int rank : ranks) length += all.length(rank);
             return length;

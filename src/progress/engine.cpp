@@ -78,7 +78,7 @@ void Engine::poll_slow() {
   idle_steps_ = 0;
   steps_since_slow_ = 0;
   if (slow_ != nullptr && slow_->poll()) run_ready();
-  for (Pollable* const source : more_) source->poll_slow();
+  for (Pollable* const source : more_) source->poll_costly();
 }
 
 std::chrono::microseconds Engine::request_notification() noexcept {

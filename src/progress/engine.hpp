@@ -18,8 +18,8 @@ class Pollable {
  public:
   virtual ~Pollable() = default;
   virtual bool poll() = 0;  // true when it did something; never blocks
-  virtual void poll_slow() noexcept {
-  }  // with the engine's slow source: what costs calls of the system
+  // With the engine's slow source: what costs calls of the system. Ends no wait.
+  virtual void poll_costly() noexcept {}
   // Before a sleep: news from here on end it, for those that came before it is polled once more.
   // Returns how long the sleep may last.
   virtual std::chrono::microseconds request_notification() noexcept {

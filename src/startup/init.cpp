@@ -144,7 +144,7 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
   // Before anybody is met.
   collectives::parse_forced(options.algorithms);
   bootstrap::parse_port_range(options.ports);
-  transport::verbs::selection::wishes_of(options, {});
+  transport::verbs::selection::wishes_of(options);  // can they be read?
   auto system = std::make_shared<base::System>();
   const base::Log log{options.log, rank};
   const Deadline deadline = base::after_ms(*system, options.init_timeout_ms);

@@ -403,6 +403,18 @@ TEST(arena, gives_aligned_zeroed_disjoint_memory_behind_its_header) {
   }
 }
 
+TEST(arena, knows_before_it_is_made_whether_a_first_piece_has_room) {
+  const System system;
+  constexpr std::size_t bytes = std::size_t{1} << 20;
+  const std::size_t longest = bytes - Arena::first_offset;
+  for (const std::size_t wanted :
+       {std::size_t{1}, longest - 128, longest - 127, longest, longest + 1, bytes}) {
+    Arena arena = Arena::create_private(system, bytes);
+    EXPECT_EQ(Arena::has_room(bytes, wanted), arena.allocate(wanted).has_value()) << wanted;
+  }
+  EXPECT_FALSE(Arena::has_room(Arena::first_offset - 1, 1));
+}
+
 TEST(arena, that_is_full_gives_nothing_and_keeps_working) {
   const System system;
   auto arena = Arena::create_private(system, mebibyte);

@@ -175,6 +175,7 @@ TEST(selector, moves_blocks_of_unknown_lengths_by_nodes_where_these_have_many_ra
   };
   EXPECT_EQ(chosen(2, 2, 1), "linear");
   EXPECT_EQ(chosen(2, 64, 1), "leaders_v");
+  EXPECT_EQ(chosen(8, 8, 1), "leaders_v");
   EXPECT_EQ(chosen(256, 64, 1), "leaders_v");
   EXPECT_EQ(chosen(4, 8, 4), "linear");
 }

@@ -306,13 +306,13 @@ TEST(engine_start, from_within_a_running_task_runs_the_new_task_in_the_same_loop
 
 struct CountingSource final : progress::Pollable {
   int polls = 0;
-  int slow_polls = 0;
+  int costly_polls = 0;
   std::chrono::microseconds sleep_max = std::chrono::microseconds::max();
   bool poll() override {
     ++polls;
     return false;
   }
-  void poll_slow() noexcept override { ++slow_polls; }
+  void poll_costly() noexcept override { ++costly_polls; }
   std::chrono::microseconds request_notification() noexcept override { return sleep_max; }
 };
 
@@ -330,13 +330,13 @@ TEST(engine, asks_what_is_awaited_beside_its_slow_source) {
   engine.poll_also(other);
   EXPECT_EQ(engine.request_notification(), microseconds{20});
   engine.poll_slow();
-  EXPECT_EQ(awaited.slow_polls, 1);
-  EXPECT_EQ(other.slow_polls, 1);
+  EXPECT_EQ(awaited.costly_polls, 1);
+  EXPECT_EQ(other.costly_polls, 1);
   engine.poll_no_longer(awaited);
   EXPECT_EQ(engine.request_notification(), microseconds{300});
   engine.poll_slow();
-  EXPECT_EQ(awaited.slow_polls, 1);
-  EXPECT_EQ(other.slow_polls, 2);
+  EXPECT_EQ(awaited.costly_polls, 1);
+  EXPECT_EQ(other.costly_polls, 2);
 }
 
 TEST(engine_step, polls_the_slow_source_only_after_many_idle_steps) {

@@ -2,10 +2,11 @@
 // ranks of a node tell each other how long their blocks are; the root has the same numbers. Blocks
 // that are short on average go between the root and the node's leader all together, longer ones
 // between the root and each rank. Either way a list of the node's lengths goes first, between the
-// same two: ends that were given different ones are told so, and nobody waits for a block that
-// nobody sends. Wins for short blocks of many ranks: two messages for each node where `linear` has
-// one for each rank. Cost: that of `leaders`, of an allgather of one word on the node, and of the
-// lists. Sources: those of leaders and linear.
+// root and the leader: ends that were given different ones are told so, and whose block it is,
+// where they would otherwise wait for what nobody sends.
+// Wins for short blocks of many ranks: two messages for each node where `linear` has one for each.
+// Cost: that of `leaders`, of an allgather of one word on the node, and of the lists.
+// Sources: those of leaders and linear.
 #include "collectives/hierarchy.hpp"
 #include "messaging/elements.hpp"
 
@@ -264,9 +265,10 @@ Task scatter(Group group, const Arguments& arguments) {
 
 // ---- predictions ----
 
-// Nothing measures calls whose lengths only some ranks know, so the prediction must be right: where
-// ranks share cores those of a node wait for each other's turns, and in `linear` nobody waits but
-// the root, or for it. This row has to be twice as fast for each rank that shares a core.
+// Of the lengths nothing is told here, and nothing measures such calls, so the prediction errs on
+// the side of `linear`, where nobody waits but the root, or for it. This row has to be twice as
+// fast by number of messages; where k ranks share a core, and those of a node wait for each other's
+// turns, 2 k times.
 Cost cost(const CallShape& shape, const CostModel& model, Collective collective) {
   const PartCost part{shape, model};
   const double node_bytes = shape.vector_bytes() / shape.levels.nodes;

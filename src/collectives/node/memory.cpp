@@ -229,7 +229,7 @@ std::optional<int> NodeMemory::filler() const noexcept {
   return std::nullopt;
 }
 
-void NodeMemory::poll_slow() noexcept {
+void NodeMemory::poll_costly() noexcept {
   for (NodeWait* wait = waits_; wait != nullptr; wait = wait->next_wait) {
     if (wait->what != NodeWait::For::fill) continue;
     transport::FillGuard& guard = own_slab().slots[wait->slot].guard;

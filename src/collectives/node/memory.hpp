@@ -229,7 +229,7 @@ class NodeMemory final : public progress::Pollable {
   // The member that fills our memory, which would otherwise be its owner's again.
   std::optional<int> filler() const noexcept;
   // A member that had begun to fill and is gone fills no more.
-  void poll_slow() noexcept override;
+  void poll_costly() noexcept override;
   // Has a member called something else than we did? For a rank that waits for something else and
   // did not need to look, as the root of a broadcast, or whose member publishes in the other bank:
   // the error comes through the listener. own: our last call, as slots name it. True: every member
