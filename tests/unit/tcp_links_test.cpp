@@ -147,39 +147,34 @@ class MetElsewhere : public ThreadBootstrap {
   std::string local_address() const override { return rank() == 0 ? "10.88.0.1" : "10.77.0.2"; }
 };
 
-TEST_F(OnTwoHosts, ranks_link_at_another_address_where_the_bootstraps_leads_nowhere) {
-  hosts_.ip(0, {"addr", "add", "10.88.0.1/32", "dev", "lo"});
-  hosts_.ip(1, {"route", "add", "10.88.0.0/24", "via", "10.77.0.99"});
-  ASSERT_EQ(hosts_.problem(), "");
-  ThreadGathering gathering{2};
-  expect_none(run_ranks(2, [&](int rank) {
-    hosts_.enter(rank);
-    MetElsewhere ranks{gathering, rank};
-    Options options = over_tcp();
-    options.handshake_timeout_ms = 200;
-    Communicator world = init(ranks, options);
-    compute(world);
-    world.finish();
-  }));
+class OnTwoHostsThatMetElsewhere : public OnTwoHosts {
+ protected:
+  void compute_all(std::int64_t handshake_timeout_ms) {
+    hosts_.ip(0, {"addr", "add", "10.88.0.1/32", "dev", "lo"});
+    hosts_.ip(1, {"route", "add", "10.88.0.0/24", "via", "10.77.0.99"});
+    ASSERT_EQ(hosts_.problem(), "");
+    ThreadGathering gathering{2};
+    expect_none(run_ranks(2, [&](int rank) {
+      hosts_.enter(rank);
+      MetElsewhere ranks{gathering, rank};
+      Options options = over_tcp();
+      options.handshake_timeout_ms = handshake_timeout_ms;
+      Communicator world = init(ranks, options);
+      compute(world);
+      world.finish();
+    }));
+  }
+};
+
+TEST_F(OnTwoHostsThatMetElsewhere, ranks_link_at_another_address_where_that_one_leads_nowhere) {
+  compute_all(200);
 }
 
 // Nothing says that there is nobody: only the next address ends the wait.
-TEST_F(OnTwoHosts, ranks_go_on_to_the_next_address_where_one_says_nothing) {
-  hosts_.ip(0, {"addr", "add", "10.88.0.1/32", "dev", "lo"});
+TEST_F(OnTwoHostsThatMetElsewhere, ranks_link_at_another_address_where_that_one_says_nothing) {
   hosts_.ip(1, {"neigh", "add", "10.77.0.99", "lladdr", "02:00:00:00:00:99", "nud", "permanent",
                 "dev", "cable"});
-  hosts_.ip(1, {"route", "add", "10.88.0.0/24", "via", "10.77.0.99"});
-  ASSERT_EQ(hosts_.problem(), "");
-  ThreadGathering gathering{2};
-  expect_none(run_ranks(2, [&](int rank) {
-    hosts_.enter(rank);
-    MetElsewhere ranks{gathering, rank};
-    Options options = over_tcp();
-    options.handshake_timeout_ms = 60'000;  // longer than init may take
-    Communicator world = init(ranks, options);
-    compute(world);
-    world.finish();
-  }));
+  compute_all(60'000);  // longer than init may take
 }
 
 TEST_F(OnTwoHosts, ranks_meet_over_ipv6_where_the_options_ask_for_it) {

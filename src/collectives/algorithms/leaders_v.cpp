@@ -59,16 +59,34 @@ Task on_root_node(Group group, const Arguments& arguments, Collective collective
 
 // ---- the others: a node's ranks tell each other the lengths ----
 
-// Until this rank knows how many elements the block of each rank of its node has, by index there.
-Task tell_lengths(Group group, const Arguments& arguments, std::size_t* lengths) {
+// What the ranks of this node tell each other: how many elements the block of each has, by index.
+class LengthsHere {
+ public:
+  explicit LengthsHere(const Hierarchy& levels)
+      : ranks_{static_cast<std::size_t>(levels.node_ranks())}, lengths_{ranks_} {}
+
+  std::span<std::byte> as_message() const noexcept {
+    return collectives::as_message(lengths_.data(), ranks_);
+  }
+  ListedBlocks blocks(std::size_t element_bytes) const {
+    return {static_cast<int>(ranks_), element_bytes,
+            [&](int index) { return lengths_.data()[index]; }};
+  }
+
+ private:
+  std::size_t ranks_;
+  Numbers<std::size_t> lengths_;
+};
+Task tell(Group group, const Arguments& arguments, const LengthsHere& lengths, Ticket& before) {
   Hierarchy& levels = group.hierarchy();
-  const auto ranks = static_cast<std::size_t>(levels.node_ranks());
   Arguments part = no_arguments;
   part.in = reinterpret_cast<const std::byte*>(&arguments.element_count);
-  part.out = reinterpret_cast<std::byte*>(lengths);
+  part.out = lengths.as_message().data();
   part.element_count = 1;
-  part.element_bytes = sizeof *lengths;
-  part.out_blocks = even_blocks(ranks, levels.node_ranks(), sizeof *lengths);
+  part.element_bytes = sizeof arguments.element_count;
+  part.out_blocks = even_blocks(static_cast<std::size_t>(levels.node_ranks()), levels.node_ranks(),
+                                part.element_bytes);
+  co_await before.pass();
   co_await levels.before(group, Collective::allgather, part.out_blocks.bytes(), part);
 }
 
@@ -177,12 +195,9 @@ Task scatter_to_nodes(Group group, const Arguments& arguments) {
 
 Task gather_from_this_node(Group group, const Arguments& arguments, Ticket& before, Ticket& after) {
   Hierarchy& levels = group.hierarchy();
-  const auto ranks = static_cast<std::size_t>(levels.node_ranks());
-  const Numbers<std::size_t> lengths{ranks};
-  co_await before.pass();
-  co_await tell_lengths(group, arguments, lengths.data());
-  const ListedBlocks here{levels.node_ranks(), arguments.element_bytes,
-                          [&](int index) { return lengths.data()[index]; }};
+  const LengthsHere lengths{levels};
+  co_await tell(group, arguments, lengths, before);
+  const ListedBlocks here = lengths.blocks(arguments.element_bytes);
   const bool together = go_together(here.blocks());
   const bool leads = levels.index() == 0;
   const Scratch vector{group, together && leads ? here.blocks().bytes() : 0};
@@ -197,8 +212,7 @@ Task gather_from_this_node(Group group, const Arguments& arguments, Ticket& befo
     after.leave();
   }
   Round<2> round{group};
-  if (leads && has_list(here.blocks()))
-    round.send(arguments.root, as_message(lengths.data(), ranks));
+  if (leads && has_list(here.blocks())) round.send(arguments.root, lengths.as_message());
   if (!together) round.send(arguments.root, {arguments.in, arguments.bytes()});
   else if (leads) round.send(arguments.root, {vector.data(), here.blocks().bytes()});
   co_await round;
@@ -221,21 +235,19 @@ Task gather(Group group, const Arguments& arguments) {
 
 Task scatter_on_this_node(Group group, const Arguments& arguments, Ticket& before, Ticket& after) {
   Hierarchy& levels = group.hierarchy();
-  const auto ranks = static_cast<std::size_t>(levels.node_ranks());
-  const Numbers<std::size_t> lengths{ranks};
-  co_await before.pass();
-  co_await tell_lengths(group, arguments, lengths.data());
-  const ListedBlocks here{levels.node_ranks(), arguments.element_bytes,
-                          [&](int index) { return lengths.data()[index]; }};
+  const LengthsHere lengths{levels};
+  co_await tell(group, arguments, lengths, before);
+  const ListedBlocks here = lengths.blocks(arguments.element_bytes);
   const bool together = go_together(here.blocks());
   const bool leads = levels.index() == 0;
   if (!together) after.leave();
   Round<1> round{group};
   if (leads && has_list(here.blocks())) {
-    const Numbers<std::size_t> told{ranks};
-    round.receive(arguments.root, as_message(told.data(), ranks));
+    const std::span ranks = levels.placement().ranks_of(levels.node());
+    const Numbers<std::size_t> told{ranks.size()};
+    round.receive(arguments.root, as_message(told.data(), ranks.size()));
     co_await round;
-    check_list(told.data(), here.blocks(), levels.placement().ranks_of(levels.node()));
+    check_list(told.data(), here.blocks(), ranks);
   }
   const Scratch vector{group, together && leads ? here.blocks().bytes() : 0};
   if (!together) round.receive(arguments.root, {arguments.out, arguments.bytes()});
