@@ -2,8 +2,10 @@
 
 #include <pybind11/numpy.h>
 
+#include <algorithm>
 #include <complex>
 #include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -36,6 +38,16 @@ constexpr ElementFormat of_complex(std::size_t bytes) noexcept {
   return {ElementType::none, bytes == 8 || bytes == 16 ? Kind::complex : Kind::other, bytes};
 }
 
+// Names of fields stand between colons.
+bool has_objects(std::string_view format) noexcept {
+  bool is_name = false;
+  for (const char letter : format) {
+    if (letter == ':') is_name = !is_name;
+    if (letter == 'O' && !is_name) return true;
+  }
+  return false;
+}
+
 // As the struct module and numpy write it.
 ElementFormat format_of(const char* text, std::size_t bytes) {
   std::string_view format = text == nullptr ? "B" : text;
@@ -43,7 +55,7 @@ ElementFormat format_of(const char* text, std::size_t bytes) {
     format.remove_prefix(1);
   if (format.starts_with('>') || format.starts_with('!'))
     throw py::type_error("elements in the other byte order: convert the array first");
-  if (format.find('O') != format.npos)
+  if (has_objects(format))
     throw py::type_error(
         "an array of Python objects means nothing to another process: see send_object and its "
         "like");
@@ -88,6 +100,8 @@ ElementFormat format_of(const Tensor& tensor) {
 }
 
 std::size_t count_of(const Tensor& tensor) {
+  const std::span lengths{tensor.shape, static_cast<std::size_t>(tensor.dimensions)};
+  if (std::ranges::find(lengths, 0) != lengths.end()) return 0;  // whatever its strides
   std::int64_t count = 1;
   for (std::int32_t i = tensor.dimensions; i-- > 0;) {
     if (tensor.strides != nullptr && tensor.shape[i] > 1 && tensor.strides[i] != count)

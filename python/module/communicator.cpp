@@ -317,8 +317,17 @@ auto unlocked(Function&& function) {
   return function();
 }
 
-std::unique_ptr<Communicator> moved(Communicator&& made) {
-  return std::make_unique<Communicator>(std::move(made));
+// The last handle waits for the turn of a thread that may want the interpreter.
+struct DeleteUnlocked {
+  void operator()(Communicator* communicator) const {
+    const Unlocked unlocked;
+    delete communicator;
+  }
+};
+using OwnedCommunicator = std::unique_ptr<Communicator, DeleteUnlocked>;
+
+OwnedCommunicator moved(Communicator&& made) {
+  return OwnedCommunicator{new Communicator{std::move(made)}};
 }
 
 // As cheap as a field of an object of Python's.
@@ -372,7 +381,8 @@ void add_communicator(py::module_& module) {
       .def(
           "receive",
           [](MatchedMessage& matched, py::handle data, py::handle limit) {
-            const Array out{data, Array::Use::write};
+            Array out;
+            take_target(out, data);
             const CallOptions options = limited(limit);
             return unlocked([&] { return matched.message->receive(out.elements(), options); });
           },
@@ -386,7 +396,8 @@ void add_communicator(py::module_& module) {
       .def_readonly("measured_us", &Candidate::measured_us)
       .def_readonly("samples", &Candidate::samples);
 
-  py::class_<Communicator> communicator{module, "Communicator", "An ordered group of ranks."};
+  py::class_<Communicator, OwnedCommunicator> communicator{module, "Communicator",
+                                                           "An ordered group of ranks."};
   add_property<&Communicator::rank>(communicator, "rank", "Who this rank is, from 0 on.");
   add_property<&Communicator::size>(communicator, "size", "How many ranks there are.");
   const Parameter data{"data"};
@@ -458,8 +469,7 @@ void add_communicator(py::module_& module) {
            "Tells of the first message in line, or None; one look.")
       .def(
           "split",
-          [](Communicator& world, int color, int key,
-             py::handle limit) -> std::unique_ptr<Communicator> {
+          [](Communicator& world, int color, int key, py::handle limit) -> OwnedCommunicator {
             const CallOptions options = limited(limit);
             auto made = unlocked([&] { return world.split(color, key, options); });
             return made ? moved(std::move(*made)) : nullptr;
@@ -495,7 +505,8 @@ void add_communicator(py::module_& module) {
           },
           py::kw_only(), timeout, "The same ranks, for another thread.")
       .def(
-          "self", [](Communicator& world) { return moved(world.self()); }, "This rank alone.")
+          "self", [](Communicator& world) { return moved(unlocked([&] { return world.self(); })); },
+          "This rank alone.")
       .def("ranks_in", &Communicator::ranks_in, py::call_guard<Unlocked>(), "other"_a,
            "The ranks here as another communicator numbers them.")
       .def(
@@ -524,9 +535,11 @@ void add_communicator(py::module_& module) {
           "collective"_a, "bytes"_a, "Which algorithms there are, and which one runs.")
       .def("progress", &Communicator::progress, py::call_guard<Unlocked>(),
            "One step of everything that is in flight.")
-      .def("wait_fd", &Communicator::wait_fd, "A descriptor for event loops.")
+      .def("wait_fd", &Communicator::wait_fd, py::call_guard<Unlocked>(),
+           "A descriptor for event loops.")
       .def(
           "arm_wait", [](Communicator& world) { return world.arm_wait().count(); },
+          py::call_guard<Unlocked>(),
           "The loop sleeps now: for so many milliseconds at most, 0: not at all.")
       .def(
           "finish",

@@ -41,11 +41,14 @@ void PythonFunction::operator()(const void* left, void* inout, std::size_t count
   const py::gil_scoped_acquire locked;
   const py::object into = view_of(inout, count * element_bytes, element_type);
   const py::object from = view_of(left, count * element_bytes, element_type);
-  into[py::ellipsis()] = py::reinterpret_borrow<py::object>(function)(from, into);
+  // Copies: a function may write its arguments, and keep them; the operands are others' and
+  // short-lived.
+  into[py::ellipsis()] =
+      py::reinterpret_borrow<py::object>(function)(from.attr("copy")(), into.attr("copy")());
 }
 
 void Operation::take_in(py::handle data) { in.take(data, Array::Use::read); }
-void Operation::take_out(py::handle data) { out.take(data, Array::Use::write); }
+void Operation::take_out(py::handle data) { take_target(out, data); }
 
 void Operation::give(py::handle what) {
   object = py::reinterpret_borrow<py::object>(what);
@@ -140,6 +143,12 @@ py::object Operation::result() const {
   return py::none();
 }
 
+void take_target(Array& array, py::handle data) {
+  array.take(data, Array::Use::write);
+  if (array.is_number())
+    throw py::type_error("a number cannot take what comes: give an array to put it in");
+}
+
 namespace {
 
 // What a function of the program has raised stays with its request, which tells it whenever it is
@@ -165,9 +174,9 @@ TimeLimit time_limit(py::handle timeout_s) {
   return std::chrono::duration<double>{seconds};
 }
 
-// A request in flight waits for its end, and the arrays are its own until then.
+// A request in flight waits for its end, and the arrays are its own until then. One that has ended
+// may wait for the turn of a thread that wants the interpreter.
 PendingCall::~PendingCall() {
-  if (!request_.is_in_flight()) return;
   const Unlocked unlocked;
   request_ = Request{};
 }
@@ -187,13 +196,19 @@ bool PendingCall::test() {
 }
 
 py::object PendingCall::wait(const py::object& timeout_s) {
-  const TimeLimit limit = time_limit(timeout_s);
+  const bool has_limit = !timeout_s.is_none();
+  const double seconds = has_limit ? timeout_s.cast<double>() : 0;
+  const bool is_endless = std::isinf(seconds) && seconds > 0;
+  const std::int64_t ms = is_endless ? 0 : time_limit(timeout_s).ms_or(0);
   Status status;
   const bool is_over = raising_anew([&] {
     const Unlocked unlocked;
-    if (!limit.is_of_options() && limit.ms_or(0) != 0 &&
-        !request_.wait_for(std::chrono::milliseconds{limit.ms_or(0)}))
+    if (is_endless) {
+      while (!request_.wait_for(std::chrono::hours{1})) {}
+    } else if (has_limit &&
+               !(ms == 0 ? request_.test() : request_.wait_for(std::chrono::milliseconds{ms}))) {
       return false;
+    }
     status = request_.wait();
     return true;
   });

@@ -164,6 +164,9 @@ auto Operation::with_type(const ElementFormat& format, Call&& call) {
   throw py::type_error("blocks are of numbers");
 }
 
+// Of what comes: throws TypeError for a number, which nobody would see again.
+void take_target(Array& array, py::handle data);
+
 // A call that was started.
 class PendingCall {
  public:

@@ -3,7 +3,6 @@ descriptor; nothing is polled, and there is no thread. What is awaited has no li
 one."""
 
 import asyncio
-import weakref
 
 from ._library import Error
 
@@ -11,22 +10,33 @@ from ._library import Error
 class _Waiting:
     """The requests of one context that tasks of one event loop wait for."""
 
-    def __init__(self, world):
+    def __init__(self, world, loop):
         self.world = world
-        self.requests = {}  # request: the future of who waits
+        self.loop = loop
+        self.requests = {}  # request: the futures of who waits
         self.timer = None
         self.descriptor = world.wait_fd()
+        loop.add_reader(self.descriptor, self.look)
 
     def add(self, request):
-        loop = asyncio.get_running_loop()
-        future = loop.create_future()
-        if not self.requests:
-            loop.add_reader(self.descriptor, self.look)
-        self.requests[request] = future
-        loop.call_soon(self.look)
+        future = self.loop.create_future()
+        self.requests.setdefault(request, []).append(future)
+        self.loop.call_soon(self.look)
         return future
 
+    def take_back(self, request, future):
+        """Of a task that waits no more. A receive is taken back with the last of them; anything else goes on."""
+        futures = self.requests.get(request, [])
+        if future in futures and len(futures) > 1:
+            futures.remove(future)
+        elif request.cancel():
+            self.requests.pop(request, None)
+        if not self.requests:
+            self.leave()
+
     def look(self):
+        if _waiting.get(self.loop, {}).get(self.descriptor) is not self:
+            return  # it has left, and the descriptor may be another one's
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
@@ -34,41 +44,64 @@ class _Waiting:
             self.world.progress()
         except Error:
             pass  # each request tells what it ended with
-        for request, future in list(self.requests.items()):
+        for request, futures in list(self.requests.items()):
             try:
                 over = request.test()  # also where its task was cancelled: until then it is kept
             except Exception:
                 over = True  # wait() raises it again, in the task
             if over:
                 del self.requests[request]
-                if not future.done():
-                    future.set_result(None)
-        loop = asyncio.get_running_loop()
-        if not self.requests:
-            loop.remove_reader(self.descriptor)
-            _waiting[loop].pop(self.descriptor, None)
-            return
-        self.timer = loop.call_later(self.world.arm_wait() / 1000, self.look)
+                for future in futures:
+                    if not future.done():
+                        future.set_result(None)
+        if self.requests:
+            self.timer = self.loop.call_later(self.world.arm_wait() / 1000, self.look)
+        else:
+            self.leave()
+
+    def leave(self):
+        if self.timer is not None:
+            self.timer.cancel()
+        contexts = _waiting.get(self.loop, {})
+        if contexts.get(self.descriptor) is self:
+            del contexts[self.descriptor]
+            self.loop.remove_reader(self.descriptor)
+        if not contexts:
+            _waiting.pop(self.loop, None)
 
 
-_waiting = weakref.WeakKeyDictionary()  # loop: {descriptor: _Waiting}
+_waiting = {}  # loop: {descriptor: _Waiting}; of a loop in which somebody waits
+
+
+def _waiting_for(request):
+    loop = asyncio.get_running_loop()
+    for each in [each for each in _waiting if each.is_closed()]:  # with requests that nobody could take back
+        del _waiting[each]
+    world = request.communicator
+    descriptor = world.wait_fd()
+    contexts = _waiting.setdefault(loop, {})
+    if descriptor not in contexts:
+        contexts[descriptor] = _Waiting(world, loop)
+    return contexts[descriptor]
 
 
 async def _end_of(request):
     if not request.test():
-        loop = asyncio.get_running_loop()
-        world = request.communicator
         try:
-            descriptor = world.wait_fd()
+            waiting = _waiting_for(request)
         except Error:  # several threads use the context: one more may wait
-            return await loop.run_in_executor(None, request.wait)
-        contexts = _waiting.setdefault(loop, {})
-        if descriptor not in contexts:
-            contexts[descriptor] = _Waiting(world)
+            waiting = None
+        if waiting is None:
+            try:
+                return await asyncio.get_running_loop().run_in_executor(None, request.wait)
+            except asyncio.CancelledError:
+                request.cancel()
+                raise
+        future = waiting.add(request)
         try:
-            await contexts[descriptor].add(request)
+            await future
         except asyncio.CancelledError:
-            request.cancel()  # a receive is taken back; anything else goes on
+            waiting.take_back(request, future)
             raise
     return request.wait()
 

@@ -4,6 +4,7 @@ import asyncio
 
 import numpy
 import qpmesh
+from qpmesh.awaiting import _waiting
 
 
 async def main(world, one_thread):
@@ -35,6 +36,11 @@ async def main(world, one_thread):
     nothing = world.receive_async(got, tag=77)
     assert nothing.cancel()
     assert await nothing is not None
+    twice = world.receive_async(got, (rank - 1) % size, 79)
+    both = asyncio.gather(of(twice), of(twice))
+    await asyncio.sleep(0)
+    await world.send_async(got.copy(), (rank + 1) % size, 79)
+    assert [each.source for each in await both] == 2 * [(rank - 1) % size]
     if one_thread:
         late = world.receive_async(got, tag=78)
         try:
@@ -47,3 +53,4 @@ async def main(world, one_thread):
 for threads in ("one", "several"):
     with qpmesh.init(threads=threads) as world:
         asyncio.run(main(world, threads == "one"))
+        assert not _waiting  # for a loop that is over nothing is kept

@@ -118,6 +118,31 @@ with qpmesh.init() as world:
     message = world.match(previous, 9)
     assert message.receive(taken := bytearray(4)).bytes == 4 and taken == b"four"
 
+    # A function may write what it is given, and keep it.
+    kept = []
+
+    def greedy(left, right):
+        left += right
+        kept.append((left, right))
+        return left
+
+    mine, total = numpy.full(5, rank + 1.0), numpy.empty(5)
+    assert (world.allreduce(mine, greedy, out=total) == sum(range(1, size + 1))).all() and (mine == rank + 1).all()
+    world.allreduce(numpy.zeros(5), out=total)
+    assert all((left > right).all() for left, right in kept)
+
+    # Elements that the library does not know, whatever their fields are called.
+    structs = numpy.full(3, rank, dtype=[("Offset", "i4"), ("Other", "f8")])
+    assert (world.broadcast(structs, size - 1)["Other"] == size - 1).all()
+
+    # One look at a request, and no more.
+    nothing = world.receive_async(got, tag=6)
+    try:
+        nothing.wait(timeout=0)
+        raise AssertionError("nothing was sent")
+    except TimeoutError:
+        assert nothing.in_flight and nothing.cancel()
+
     # Groups.
     half = world.split(rank % 2, -rank)
     assert half.size == len(ranks[rank % 2::2]) and half.ranks_in(world)[0] == max(ranks[rank % 2::2])

@@ -23,6 +23,7 @@ rank, size = world.rank, world.size
 vector = numpy.ones(4)
 raises(ValueError, "there is no reduction 'summ'", lambda: world.allreduce(vector, "summ"))
 raises(TypeError, "a name, as 'sum', or a function", lambda: world.allreduce(vector, 3))
+raises(TypeError, "a number cannot take", lambda: world.allreduce(1.5, out=0.0))
 raises(TypeError, "neither an array", lambda: world.allreduce({1: 2}))
 raises(TypeError, "another process", lambda: world.allreduce(numpy.array([object()])))
 raises(TypeError, "other byte order", lambda: world.allreduce(numpy.ones(3, ">f8")))
