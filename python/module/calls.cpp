@@ -66,6 +66,9 @@ void set_exception() noexcept {
     raise(error);
   } catch (py::error_already_set& error) {
     error.restore();
+  } catch (const py::cast_error&) {
+    PyErr_SetString(PyExc_TypeError,
+                    "an argument, or an element of a list, is of the wrong kind or out of range");
   } catch (const py::builtin_exception& error) {
     error.set_error();
   } catch (const std::bad_alloc&) {

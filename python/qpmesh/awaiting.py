@@ -1,10 +1,13 @@
 """Requests in asyncio: `await world.allreduce_async(values)`. The loop sleeps in its own selector, on the library's
-descriptor; nothing is polled, and there is no thread. What is awaited has no limit of its own: asyncio.wait_for sets
-one."""
+descriptor, and there is no thread. What is awaited has no limit of its own: asyncio.wait_for sets one."""
 
 import asyncio
 
 from ._library import Error
+
+
+# Another task's call may end what is awaited here, and rings nobody.
+_LOOKS_APART_S = 0.02
 
 
 class _Waiting:
@@ -55,7 +58,7 @@ class _Waiting:
                     if not future.done():
                         future.set_result(None)
         if self.requests:
-            self.timer = self.loop.call_later(self.world.arm_wait() / 1000, self.look)
+            self.timer = self.loop.call_later(min(self.world.arm_wait() / 1000, _LOOKS_APART_S), self.look)
         else:
             self.leave()
 
