@@ -355,6 +355,24 @@ TEST(hosts, pass_signals_on_to_all_ranks) {
   }
 }
 
+// As under nohup; a login elsewhere ignores nothing.
+TEST(hosts, hear_of_no_signal_that_is_ignored_here) {
+  Launch run{
+      on_hosts("a,b", {}, "exec env --default-signal=HUP sh -c 'echo ready; sleep 1; echo over'"),
+      {},
+      [] { ::signal(SIGHUP, SIG_IGN); }};
+  ASSERT_TRUE(run.sees_lines(2));
+  ASSERT_EQ(::kill(run.pid(), SIGHUP), 0);
+  EXPECT_EQ(run.wait(), 0) << run.errors();
+  EXPECT_EQ(sorted(lines_of(run.output())), (Lines{"over", "over", "ready", "ready"}));
+}
+
+TEST(hosts, end_when_nobody_reads_what_ranks_say_of_errors) {
+  Launch run{on_hosts("a", {}, "while echo line >&2; do :; done")};
+  run.close_errors();
+  EXPECT_EQ(run.wait(), 128 + SIGPIPE);
+}
+
 TEST(hosts, end_their_ranks_when_qpmesh_run_is_killed) {
   Launch run{on_hosts("a:2,b", {"--grace-ms", "200"},
                       "(trap '' TERM HUP INT; echo ready; sleep 60); echo never")};

@@ -85,6 +85,9 @@ class Launch {
   const std::string& output() const { return texts_[0]; }
   const std::string& errors() const { return texts_[1]; }
 
+  // Nobody reads what it says of errors any more.
+  void close_errors() { streams_[1].reset(); }
+
   // Reads until stdout has so many lines.
   bool sees_lines(std::size_t count) {
     while (lines_of(texts_[0]).size() < count || texts_[0].back() != '\n') {

@@ -55,6 +55,11 @@ TEST(qpmesh_run, hides_other_launchers_from_its_ranks) {
   EXPECT_EQ(run.output(), "no no no no no no 0 error\n");
 }
 
+TEST(qpmesh_run, sees_its_ranks_end_though_its_parent_ignored_the_ends_of_children) {
+  Launch run{job({"-np", "2"}, "exit 3"), {}, [] { ::signal(SIGCHLD, SIG_IGN); }};
+  EXPECT_EQ(run.wait(), 3);
+}
+
 TEST(qpmesh_run, passes_the_programs_own_options_to_it) {
   Launch run{{"--np", "1", "--grace-ms", "10", "--", "echo", "-np", "7", "--prefix", "--"}};
   EXPECT_EQ(run.wait(), 0);

@@ -113,7 +113,8 @@ class Examination {
   }
 
   void gather_guests() {
-    world_.all_gather({}, for_all());  // from here on the world knows by what address it met
+    // From here on the world knows by what address it met. As long as a start may take.
+    world_.all_gather({}, base::after_ms(ranks_.system, ranks_.facts.options.init_timeout_ms));
     Guest mine{.cores = topology::usable_core_count(std::span{&ranks_.facts.info.cores, 1}),
                .place = ranks_.facts.place};
     ranks_.system.random(mine.token);

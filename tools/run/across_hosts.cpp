@@ -105,7 +105,7 @@ class Job {
       name_culprit();
       output_.step();
       errors_.step();
-      if (output_.is_broken()) end_as_others_do();
+      if (output_.is_broken() || errors_.is_broken()) end_as_others_do();
     }
     output_.finish();
     errors_.finish();
