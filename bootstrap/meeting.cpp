@@ -22,7 +22,7 @@ namespace {
 // A bootstrap carries 64 KiB: the rest of the introduction fits beside them.
 constexpr std::size_t facts_bytes_max = 60 * 1024;
 
-base::UniqueFd introduce(const base::System& system, const Brought& brought, Introduction& mine) {
+base::UniqueFd make_ready(const base::System& system, const Brought& brought, Introduction& mine) {
   const auto& [offer, facts] = brought;
   if (facts.size() > facts_bytes_max) {
     fail_init(ErrorCode::bad_argument, no_peer,
@@ -134,7 +134,7 @@ Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& s
   Brought brought;
   report.attempt(rank, [&] {
     brought = prepare();
-    listeners.push_back(introduce(system, brought, mine));
+    listeners.push_back(make_ready(system, brought, mine));
   });
   const auto introductions = bootstrap.all_gather(encode(mine), deadline);
 
