@@ -328,14 +328,11 @@ inline ListedBlocks node_blocks(const Placement& placement, const Blocks& all) {
             return length;
           }};
 }
-// By index on a node, one behind the other.
-inline ListedBlocks blocks_of_node(const Placement& placement, int node, const Blocks& all) {
-  const std::span ranks = placement.ranks_of(node);
-  return {static_cast<int>(ranks.size()), all.element_bytes,
-          [&](int index) { return all.length(ranks[static_cast<std::size_t>(index)]); }};
-}
+// On this node: by index.
 inline ListedBlocks blocks_here(const Hierarchy& levels, const Blocks& all) {
-  return blocks_of_node(levels.placement(), levels.node(), all);
+  const std::span ranks = levels.placement().ranks_of(levels.node());
+  return {levels.node_ranks(), all.element_bytes,
+          [&](int index) { return all.length(ranks[static_cast<std::size_t>(index)]); }};
 }
 
 // A vector of all ranks' blocks, node by node: where it is, if they lie there so, or else in memory

@@ -7,6 +7,10 @@
 // Wins for short blocks of many ranks: two messages for each node where `linear` has one for each.
 // Cost: that of `leaders`, of an allgather of one word on the node, and of the lists.
 // Sources: those of leaders and linear.
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
 #include "collectives/hierarchy.hpp"
 #include "messaging/elements.hpp"
 
@@ -16,27 +20,30 @@ namespace {
 // On average over a node: two more copies of a longer block take more than a message.
 constexpr std::size_t together_bytes_max = 4'096;
 
-// Blocks by index on a node. Those of a node of one rank go by themselves, without a list: the
-// length of the message says it all.
-bool has_list(const Blocks& blocks) noexcept { return blocks.block_count > 1; }
-bool go_together(const Blocks& blocks) noexcept {
-  return has_list(blocks) &&
-         blocks.bytes() <= together_bytes_max * static_cast<std::size_t>(blocks.block_count);
+// Lengths of the blocks of a node, in elements, by index there. A node of one rank has no list to
+// tell: the length of its message says it all.
+using Lengths = std::span<std::size_t>;
+
+bool are_told(Lengths lengths) noexcept { return lengths.size() > 1; }
+std::size_t bytes_of(Lengths lengths, std::size_t element_bytes) noexcept {
+  return std::reduce(lengths.begin(), lengths.end()) * element_bytes;
+}
+bool go_together(Lengths lengths, std::size_t element_bytes) noexcept {
+  return are_told(lengths) &&
+         bytes_of(lengths, element_bytes) <= together_bytes_max * lengths.size();
+}
+std::span<std::byte> as_message(Lengths lengths) noexcept {
+  return std::as_writable_bytes(lengths);
 }
 
-// What the other end told, in elements, beside what this one was given. ranks: of the node. Throws
+// What the other end told beside what this one was given. ranks: of the node. Throws
 // Error{mismatch}.
-void check_list(const std::size_t* lengths, const Blocks& blocks, std::span<const int> ranks) {
+void check(Lengths told, Lengths given, std::span<const int> ranks, std::size_t element_bytes) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const auto block = static_cast<int>(i);
-    if (lengths[i] == blocks.length(block)) continue;
-    throw Error{messaging::wrong_step_length(ranks[i], lengths[i] * blocks.element_bytes,
-                                             blocks.length_bytes(block))};
+    if (told[i] == given[i]) continue;
+    throw Error{
+        messaging::wrong_step_length(ranks[i], told[i] * element_bytes, given[i] * element_bytes)};
   }
-}
-
-std::span<std::byte> as_message(std::size_t* lengths, std::size_t count) noexcept {
-  return {reinterpret_cast<std::byte*>(lengths), count * sizeof *lengths};
 }
 
 // ---- the root's node: the root has the lengths there ----
@@ -59,90 +66,100 @@ Task on_root_node(Group group, const Arguments& arguments, Collective collective
 
 // ---- the others: a node's ranks tell each other the lengths ----
 
-// What the ranks of this node tell each other: how many elements the block of each has, by index.
-class LengthsHere {
- public:
-  explicit LengthsHere(const Hierarchy& levels)
-      : ranks_{static_cast<std::size_t>(levels.node_ranks())}, lengths_{ranks_} {}
-
-  std::span<std::byte> as_message() const noexcept {
-    return collectives::as_message(lengths_.data(), ranks_);
-  }
-  ListedBlocks blocks(std::size_t element_bytes) const {
-    return {static_cast<int>(ranks_), element_bytes,
-            [&](int index) { return lengths_.data()[index]; }};
-  }
-
- private:
-  std::size_t ranks_;
-  Numbers<std::size_t> lengths_;
-};
-Task tell(Group group, const Arguments& arguments, const LengthsHere& lengths, Ticket& before) {
+// Until this rank knows how long the block of each rank of its node is.
+Task tell(Group group, const Arguments& arguments, Lengths lengths, Ticket& before) {
   Hierarchy& levels = group.hierarchy();
   Arguments part = no_arguments;
   part.in = reinterpret_cast<const std::byte*>(&arguments.element_count);
-  part.out = lengths.as_message().data();
+  part.out = as_message(lengths).data();
   part.element_count = 1;
   part.element_bytes = sizeof arguments.element_count;
-  part.out_blocks = even_blocks(static_cast<std::size_t>(levels.node_ranks()), levels.node_ranks(),
-                                part.element_bytes);
+  part.out_blocks = even_blocks(lengths.size(), levels.node_ranks(), part.element_bytes);
   co_await before.pass();
   co_await levels.before(group, Collective::allgather, part.out_blocks.bytes(), part);
 }
 
-// ---- what goes between the nodes ----
-
-// Of the root: the blocks that go together, of all nodes but its own.
-std::size_t bytes_together(const Placement& placement, int root_node, const Blocks& all) {
-  std::size_t bytes = 0;
-  for (int node = 0; node < placement.nodes(); ++node) {
-    if (node == root_node) continue;
-    const ListedBlocks blocks = blocks_of_node(placement, node, all);
-    if (go_together(blocks.blocks())) bytes += blocks.blocks().bytes();
-  }
-  return bytes;
+ListedBlocks listed(Lengths lengths, std::size_t element_bytes) {
+  return {static_cast<int>(lengths.size()), element_bytes,
+          [&](int index) { return lengths[static_cast<std::size_t>(index)]; }};
 }
 
+// ---- the root, and the other nodes ----
+
+// What the root was given, node by node, and a walk along all nodes but its own.
+class GivenLengths {
+ public:
+  GivenLengths(const Group& group, int root, const Blocks& all)
+      : placement_{group.hierarchy().placement()},
+        root_node_{placement_.node_of(root)},
+        element_bytes_{all.element_bytes},
+        lengths_{placement_.ranks().size()} {
+    std::ranges::transform(placement_.ranks(), lengths_.data(),
+                           [&](int rank) { return all.length(rank); });
+  }
+
+  int first() const noexcept { return after(root_node_); }
+  int after(int node) const noexcept { return (node + 1) % placement_.nodes(); }
+  int end() const noexcept { return root_node_; }
+
+  std::span<const int> ranks(int node) const noexcept { return placement_.ranks_of(node); }
+  int leader(int node) const noexcept { return ranks(node)[0]; }
+  Lengths of(int node) const noexcept { return part_of(lengths_, node); }
+  // The same of another list that is laid out alike.
+  Lengths part_of(const Numbers<std::size_t>& lengths, int node) const noexcept {
+    return {lengths.data() + placement_.ranks_before(node), ranks(node).size()};
+  }
+  bool go_together(int node) const noexcept {
+    return collectives::go_together(of(node), element_bytes_);
+  }
+  std::size_t bytes(int node) const noexcept { return bytes_of(of(node), element_bytes_); }
+  std::size_t bytes_together() const noexcept {
+    std::size_t all = 0;
+    for (int node = first(); node != end(); node = after(node)) {
+      if (go_together(node)) all += bytes(node);
+    }
+    return all;
+  }
+
+ private:
+  const Placement& placement_;
+  int root_node_;
+  std::size_t element_bytes_;
+  Numbers<std::size_t> lengths_;
+};
+
 Task gather_from_nodes(Group group, const Arguments& arguments) {
-  const Placement& placement = group.hierarchy().placement();
-  const int root_node = placement.node_of(arguments.root);
   const Blocks& all = arguments.out_blocks;
-  const Numbers<std::size_t> lengths{static_cast<std::size_t>(group.size())};  // node by node
-  const Scratch together{group, bytes_together(placement, root_node, all)};
+  const GivenLengths given{group, arguments.root, all};
+  const Numbers<std::size_t> told{static_cast<std::size_t>(group.size())};
+  const Scratch together{group, given.bytes_together()};
   Round<messages_in_flight_max> round{group};
-  for (int node = 0; node < placement.nodes(); ++node) {
-    const std::span ranks = placement.ranks_of(node);
-    if (node == root_node || ranks.size() == 1) continue;
-    round.receive(ranks[0],
-                  as_message(lengths.data() + placement.ranks_before(node), ranks.size()));
+  for (int node = given.first(); node != given.end(); node = given.after(node)) {
+    if (!are_told(given.of(node))) continue;
+    round.receive(given.leader(node), as_message(given.part_of(told, node)));
     if (round.full()) co_await round;
   }
   co_await round;
   std::byte* next = together.data();
-  for (int node = 0; node < placement.nodes(); ++node) {
-    if (node == root_node) continue;
-    const std::span ranks = placement.ranks_of(node);
-    const ListedBlocks blocks = blocks_of_node(placement, node, all);
-    if (has_list(blocks.blocks()))
-      check_list(lengths.data() + placement.ranks_before(node), blocks.blocks(), ranks);
-    if (go_together(blocks.blocks())) {
-      round.receive(ranks[0], {next, blocks.blocks().bytes()});
+  for (int node = given.first(); node != given.end(); node = given.after(node)) {
+    if (are_told(given.of(node)))
+      check(given.part_of(told, node), given.of(node), given.ranks(node), all.element_bytes);
+    if (given.go_together(node)) {
+      std::byte* const vector = std::exchange(next, next + given.bytes(node));
+      round.receive(given.leader(node), {vector, next});
       if (round.full()) co_await round;
-      next += blocks.blocks().bytes();
       continue;
     }
-    for (const int rank : ranks) {
+    for (const int rank : given.ranks(node)) {
       round.receive(rank, all.of(arguments.out, rank));
       if (round.full()) co_await round;
     }
   }
   co_await round;
   const std::byte* from = together.data();
-  for (int node = 0; node < placement.nodes(); ++node) {
-    if (node == root_node) continue;
-    const ListedBlocks blocks = blocks_of_node(placement, node, all);
-    if (!go_together(blocks.blocks())) continue;
-    for (const int rank : placement.ranks_of(node)) {
+  for (int node = given.first(); node != given.end(); node = given.after(node)) {
+    if (!given.go_together(node)) continue;
+    for (const int rank : given.ranks(node)) {
       const std::span<std::byte> block = all.of(arguments.out, rank);
       group.copy(block.data(), from, block.size());
       from += block.size();
@@ -151,42 +168,34 @@ Task gather_from_nodes(Group group, const Arguments& arguments) {
 }
 
 Task scatter_to_nodes(Group group, const Arguments& arguments) {
-  const Placement& placement = group.hierarchy().placement();
-  const int root_node = placement.node_of(arguments.root);
   const Blocks& all = arguments.in_blocks;
-  const Numbers<std::size_t> lengths{static_cast<std::size_t>(group.size())};  // node by node
-  const Scratch together{group, bytes_together(placement, root_node, all)};
+  const GivenLengths given{group, arguments.root, all};
+  const Scratch together{group, given.bytes_together()};
   Round<messages_in_flight_max> round{group};
   // All lists first: a leader takes its block when it has read its list, and would hold up the
   // messages that are in flight with both.
-  for (int node = 0; node < placement.nodes(); ++node) {
-    const std::span ranks = placement.ranks_of(node);
-    if (node == root_node || ranks.size() == 1) continue;
-    std::size_t* const list = lengths.data() + placement.ranks_before(node);
-    for (std::size_t i = 0; i < ranks.size(); ++i) list[i] = all.length(ranks[i]);
-    round.send(ranks[0], as_message(list, ranks.size()));
+  for (int node = given.first(); node != given.end(); node = given.after(node)) {
+    if (!are_told(given.of(node))) continue;
+    round.send(given.leader(node), as_message(given.of(node)));
     if (round.full()) co_await round;
   }
   std::byte* next = together.data();
-  for (int node = 0; node < placement.nodes(); ++node) {
-    if (node == root_node) continue;
-    const std::span ranks = placement.ranks_of(node);
-    const ListedBlocks blocks = blocks_of_node(placement, node, all);
-    if (go_together(blocks.blocks())) {
-      const std::span vector{next, blocks.blocks().bytes()};
-      for (const int rank : ranks) {
-        const std::span block = all.of(arguments.in, rank);
+  for (int node = given.first(); node != given.end(); node = given.after(node)) {
+    const bool are_packed = given.go_together(node);
+    std::byte* const vector = next;
+    for (const int rank : given.ranks(node)) {
+      const std::span block = all.of(arguments.in, rank);
+      if (are_packed) {
         group.copy(next, block.data(), block.size());
         next += block.size();
+        continue;
       }
-      round.send(ranks[0], vector);
-      if (round.full()) co_await round;
-      continue;
-    }
-    for (const int rank : ranks) {
-      round.send(rank, all.of(arguments.in, rank));
+      round.send(rank, block);
       if (round.full()) co_await round;
     }
+    if (!are_packed) continue;
+    round.send(given.leader(node), {vector, next});
+    if (round.full()) co_await round;
   }
   co_await round;
 }
@@ -195,10 +204,11 @@ Task scatter_to_nodes(Group group, const Arguments& arguments) {
 
 Task gather_from_this_node(Group group, const Arguments& arguments, Ticket& before, Ticket& after) {
   Hierarchy& levels = group.hierarchy();
-  const LengthsHere lengths{levels};
+  const Numbers<std::size_t> list{static_cast<std::size_t>(levels.node_ranks())};
+  const Lengths lengths{list.data(), static_cast<std::size_t>(levels.node_ranks())};
   co_await tell(group, arguments, lengths, before);
-  const ListedBlocks here = lengths.blocks(arguments.element_bytes);
-  const bool together = go_together(here.blocks());
+  const ListedBlocks here = listed(lengths, arguments.element_bytes);
+  const bool together = go_together(lengths, arguments.element_bytes);
   const bool leads = levels.index() == 0;
   const Scratch vector{group, together && leads ? here.blocks().bytes() : 0};
   if (together) {
@@ -212,7 +222,7 @@ Task gather_from_this_node(Group group, const Arguments& arguments, Ticket& befo
     after.leave();
   }
   Round<2> round{group};
-  if (leads && has_list(here.blocks())) round.send(arguments.root, lengths.as_message());
+  if (leads && are_told(lengths)) round.send(arguments.root, as_message(lengths));
   if (!together) round.send(arguments.root, {arguments.in, arguments.bytes()});
   else if (leads) round.send(arguments.root, {vector.data(), here.blocks().bytes()});
   co_await round;
@@ -235,19 +245,20 @@ Task gather(Group group, const Arguments& arguments) {
 
 Task scatter_on_this_node(Group group, const Arguments& arguments, Ticket& before, Ticket& after) {
   Hierarchy& levels = group.hierarchy();
-  const LengthsHere lengths{levels};
+  const Numbers<std::size_t> list{static_cast<std::size_t>(levels.node_ranks())};
+  const Lengths lengths{list.data(), static_cast<std::size_t>(levels.node_ranks())};
   co_await tell(group, arguments, lengths, before);
-  const ListedBlocks here = lengths.blocks(arguments.element_bytes);
-  const bool together = go_together(here.blocks());
+  const ListedBlocks here = listed(lengths, arguments.element_bytes);
+  const bool together = go_together(lengths, arguments.element_bytes);
   const bool leads = levels.index() == 0;
   if (!together) after.leave();
   Round<1> round{group};
-  if (leads && has_list(here.blocks())) {
-    const std::span ranks = levels.placement().ranks_of(levels.node());
-    const Numbers<std::size_t> told{ranks.size()};
-    round.receive(arguments.root, as_message(told.data(), ranks.size()));
+  if (leads && are_told(lengths)) {
+    const Numbers<std::size_t> told{lengths.size()};
+    round.receive(arguments.root, as_message({told.data(), lengths.size()}));
     co_await round;
-    check_list(told.data(), here.blocks(), ranks);
+    check({told.data(), lengths.size()}, lengths, levels.placement().ranks_of(levels.node()),
+          arguments.element_bytes);
   }
   const Scratch vector{group, together && leads ? here.blocks().bytes() : 0};
   if (!together) round.receive(arguments.root, {arguments.out, arguments.bytes()});
