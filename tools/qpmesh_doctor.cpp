@@ -15,6 +15,7 @@
 #include "tools/doctor/pairs.hpp"
 #include "tools/doctor/report.hpp"
 #include "tools/pages/pages.hpp"
+#include "tools/print.hpp"
 
 namespace {
 
@@ -51,8 +52,7 @@ bool for_terminal(const qpmesh::bootstrap::Identity& identity) {
 
 int tell(const doctor::Report& report, const qpmesh::bootstrap::Identity& identity,
          const Wishes& wishes) {
-  fmt::print("{}", wishes.json ? to_json(report) : to_text(report, for_terminal(identity)));
-  std::fflush(stdout);
+  qpmesh::print(wishes.json ? to_json(report) : to_text(report, for_terminal(identity)));
   if (!wishes.svg.empty()) write_svg(report, wishes.svg);
   return any_problem(report) ? problem_code : 0;
 }

@@ -18,6 +18,7 @@
 #include "tools/info/explain.hpp"
 #include "tools/info/facts.hpp"
 #include "tools/pages/pages.hpp"
+#include "tools/print.hpp"
 #include "topology/cores.hpp"
 
 namespace {
@@ -47,7 +48,7 @@ void explain(const info::Question& question, bool json) {
   const auto options = qpmesh::Options::from_environment();
   auto world = qpmesh::init(options);
   const info::Answer answer = info::explain(world, question, options);
-  if (world.rank() == 0) fmt::print("{}", json ? to_json(answer) : to_text(answer));
+  if (world.rank() == 0) qpmesh::print(json ? to_json(answer) : to_text(answer));
   world.finish();
 }
 
@@ -104,7 +105,7 @@ int main(int argc, char** argv) {
       }
       facts.wishes.bootstrap_address = *host;
     }
-    fmt::print("{}", json ? to_json(facts) : to_text(facts));
+    qpmesh::print(json ? to_json(facts) : to_text(facts));
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());
     return failure_code;

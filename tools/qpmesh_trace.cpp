@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tools/pages/pages.hpp"
+#include "tools/print.hpp"
 #include "tools/trace/timeline.hpp"
 
 namespace {
@@ -73,7 +74,7 @@ int main(int argc, char** argv) {
     const auto late = trace::late_ranks(timeline);
     if (!output.empty()) write(output, to_json(timeline, late));
     if (!svg.empty()) write(svg, to_svg(timeline, late));
-    fmt::print("{}", to_text(timeline, late));
+    qpmesh::print(to_text(timeline, late));
   } catch (const std::exception& error) {
     fmt::print(stderr, "qpmesh-trace: {}\n", error.what());
     return failure_code;

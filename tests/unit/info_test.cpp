@@ -224,6 +224,12 @@ TEST(the_program, prints_json_that_can_be_read) {
   EXPECT_TRUE(whole["devices"].is_array());
 }
 
+TEST(the_program, has_failed_where_its_report_is_lost) {
+  const auto [code, output] = run("", "2>&1 >/dev/full");
+  EXPECT_EQ(code, 1);
+  EXPECT_EQ(output, "the report cannot be written: No space left on device\n");
+}
+
 TEST(the_program, refuses_wishes_and_addresses_that_it_cannot_read) {
   const auto subnet = run("QPMESH_SUBNET=10.0.0.0", "2>&1");
   EXPECT_EQ(subnet.code, 1);
