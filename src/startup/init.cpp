@@ -135,16 +135,19 @@ void populate_rings(std::byte* slot, const context::PeerLink& link, std::size_t 
 
 }  // namespace
 
+void check(const Options& options) {
+  base::validate(options);
+  collectives::parse_forced(options.algorithms);
+  bootstrap::parse_port_range(options.ports);
+  transport::verbs::selection::wishes_of(options);
+}
+
 std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
                                                       const Options& options) {
-  base::validate(options);
+  check(options);
   const int rank = bootstrap.rank();
   const int size = bootstrap.size();
   bootstrap::check_place(rank, size);  // before anything is made for so many
-  // Before anybody is met.
-  collectives::parse_forced(options.algorithms);
-  bootstrap::parse_port_range(options.ports);
-  transport::verbs::selection::wishes_of(options);  // can they be read?
   auto system = std::make_shared<base::System>();
   const base::Log log{options.log, rank};
   const Deadline deadline = base::after_ms(*system, options.init_timeout_ms);

@@ -307,6 +307,25 @@ TEST(doctor_tool, colours_nothing_that_is_no_terminal) {
   EXPECT_THAT(ran.output, testing::Not(HasSubstr("\033")));
 }
 
+TEST(doctor_tool, could_not_run_where_its_report_is_lost) {
+  const Ran ran = examine({}, [] {
+    const int full = ::open("/dev/full", O_WRONLY);
+    ::dup2(STDOUT_FILENO, STDERR_FILENO);
+    return full >= 0 && ::dup2(full, STDOUT_FILENO) >= 0;
+  });
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_EQ(ran.output, "the report cannot be written: No space left on device\n");
+}
+
+TEST(doctor_tool, refuses_variables_that_a_job_would_refuse) {
+  for (const std::string setting :
+       {"QPMESH_PORTS=9-5", "QPMESH_ALGORITHMS=allreduce=none", "QPMESH_SUBNET=x"}) {
+    const Ran ran = examine({setting}, [] { return ::dup2(STDOUT_FILENO, STDERR_FILENO) >= 0; });
+    EXPECT_EQ(ran.code, 2) << ran.output;
+    EXPECT_THAT(ran.output, HasSubstr(setting.substr(0, setting.find('='))));
+  }
+}
+
 TEST(doctor_tool, colours_what_a_terminal_shows_unless_it_is_asked_not_to) {
   const auto shown = [](const char* variable) {
     int terminal = -1;

@@ -31,6 +31,7 @@
 #include "bootstrap/listener.hpp"
 #include "bootstrap/socket.hpp"
 #include "qpmesh/error.hpp"
+#include "startup/init.hpp"
 #include "tools/doctor/host.hpp"
 #include "transport/verbs/selection/choice.hpp"
 
@@ -326,6 +327,7 @@ base::Place place() {
 
 HostFacts collect() {
   HostFacts facts{.options = Options::from_environment(), .info = info::collect()};
+  startup::check(facts.options);
   facts.place = place();
   utsname kernel{};
   if (::uname(&kernel) == 0) facts.kernel = kernel.release;
