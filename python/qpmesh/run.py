@@ -5,17 +5,26 @@ import shutil
 import sys
 
 
+# As in tools/qpmesh_run.cpp: the word behind them is theirs.
+OPTIONS_WITH_VALUE = ("-n", "-np", "--np", "--grace-ms", "--hosts", "--hostfile", "--ssh", "--wdir", "--remote-run",
+                      "--hosts-timeout-ms", "--states")
+
+
 def command(arguments):
-    """What is executed: options of qpmesh-run go first, and what ends in .py, -m or -c is Python's."""
+    """What is executed: a program that ends in .py, -m or -c is Python's, behind the options of qpmesh-run."""
     here = os.path.join(os.path.dirname(__file__), "bin", "qpmesh-run")
     launcher = here if os.access(here, os.X_OK) else shutil.which("qpmesh-run")
     if launcher is None:
         raise SystemExit("qpmesh.run: qpmesh-run is neither in this package nor in PATH")
-    for i, word in enumerate(arguments):
-        if word.endswith(".py") or word in ("-m", "-c"):
-            options = [each for each in arguments[:i] if each != "--"]
-            return [launcher, *options, "--", sys.executable, *arguments[i:]]
-    return [launcher, *arguments]
+    end = 0
+    while end < len(arguments) and arguments[end].startswith("-") and arguments[end] not in ("--", "-m", "-c"):
+        end += 2 if arguments[end] in OPTIONS_WITH_VALUE else 1
+    options, program = arguments[:end], arguments[end:]
+    if program[:1] == ["--"]:
+        program = program[1:]
+    if program and (program[0].endswith(".py") or program[0] in ("-m", "-c")):
+        program = [sys.executable, *program]
+    return [launcher, *options, "--", *program]
 
 
 if __name__ == "__main__":
