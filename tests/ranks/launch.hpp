@@ -88,13 +88,9 @@ class Launch {
   // Nobody reads what it says of errors any more.
   void close_errors() { streams_[1].reset(); }
 
-  // Reads until stdout has so many lines.
-  bool sees_lines(std::size_t count) {
-    while (lines_of(texts_[0]).size() < count || texts_[0].back() != '\n') {
-      if (!read_some()) return false;
-    }
-    return true;
-  }
+  // Reads until stdout, or stderr, has so many lines.
+  bool sees_lines(std::size_t count) { return sees_lines_of(texts_[0], count); }
+  bool sees_errors(std::size_t count) { return sees_lines_of(texts_[1], count); }
   // Reads to the end of both streams and returns the code, 128 + signal, or -1 after having lost
   // patience.
   int wait() {
@@ -110,6 +106,13 @@ class Launch {
   }
 
  private:
+  bool sees_lines_of(const std::string& text, std::size_t count) {
+    while (lines_of(text).size() < count || text.back() != '\n') {
+      if (!read_some()) return false;
+    }
+    return true;
+  }
+
   bool read_some() {
     ::poll(nullptr, 0, pause_ms_);
     std::array<pollfd, 2> polled{};

@@ -290,6 +290,45 @@ TEST(qpmesh_run, kills_ranks_that_ignore_the_sigterm_that_it_was_sent) {
   EXPECT_TRUE(nothing_is_left());
 }
 
+TEST(qpmesh_run, ends_when_it_is_asked_to_though_nobody_reads_what_its_ranks_say) {
+  Launch run{job({"-np", "2", "--prefix", "--grace-ms", "200"}, "echo ready; exec yes")};
+  ASSERT_TRUE(run.sees_lines(2));
+  ::poll(nullptr, 0, 200);  // for the pipes to fill; it holds also where they do not
+  ASSERT_EQ(::kill(run.pid(), SIGTERM), 0);
+  EXPECT_TRUE(await_end(run.pid()));
+  EXPECT_EQ(run.wait(), 128 + SIGTERM);
+  EXPECT_TRUE(nothing_is_left());
+}
+
+// A terminal of its own, in whose foreground the ranks are not.
+void enter_a_terminal() {
+  const int terminal = ::posix_openpt(O_RDWR);
+  ::grantpt(terminal);
+  ::unlockpt(terminal);
+  ::setsid();
+  const int ours =
+      ::open(::ptsname(terminal), O_RDWR);  // NOLINT(concurrency-mt-unsafe): one thread
+  ::tcsetpgrp(ours, ::getpgrp());
+}
+
+TEST(qpmesh_run, names_a_rank_that_the_terminal_stops_and_says_why) {
+  const std::vector<std::pair<std::string, std::string>> stopped{
+      {"read line", "it reads from the terminal; give rank 0 its input through a pipe or file"},
+      {"stty -echo", "it changes the terminal's settings; only who is in its foreground may"}};
+  for (const auto& [command, why] : stopped) {
+    Launch run{
+        job({"-np", "2"},
+            fmt::format("test $QPMESH_RANK = 0 && exec sleep 60; echo $$; {} </dev/tty", command)),
+        {},
+        enter_a_terminal};
+    ASSERT_TRUE(run.sees_errors(1));
+    EXPECT_EQ(run.errors(), fmt::format("qpmesh-run: rank 1 (pid {}) was stopped because {}\n",
+                                        lines_of(run.output()).at(0), why));
+    ASSERT_EQ(::kill(run.pid(), SIGINT), 0);
+    EXPECT_EQ(run.wait(), 128 + SIGINT);
+  }
+}
+
 TEST(qpmesh_run, reports_a_rank_that_a_forwarded_signal_killed) {
   Launch run{job({"-np", "2"}, "echo ready; exec sleep 60")};
   ASSERT_TRUE(run.sees_lines(2));

@@ -98,18 +98,20 @@ class Job {
 
   int wait() {
     while (!std::ranges::all_of(hosts_, &Host::over)) {
-      poll(-1);
+      poll(readers_left_ms());
       pass_on_signals();
       pass_on_input();
       for (Host& host : hosts_) hear(host);
       name_culprit();
-      output_.step();
-      errors_.step();
+      write();
       if (output_.is_broken() || errors_.is_broken()) end_as_others_do();
     }
-    output_.finish();
-    errors_.finish();
     name_culprit();
+    while (!output_.is_empty() || !errors_.is_empty()) {
+      poll(readers_left_ms());
+      pass_on_signals();
+      write();
+    }
     if (refusal_) throw RunError{*refusal_};
     if (culprit_) return culprit_->code;
     return lost_ ? lost_code : 0;
@@ -243,7 +245,24 @@ class Job {
   void pass_on_signals() {
     signalfd_siginfo info{};
     while (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
-      if (info.ssi_signo != SIGCHLD) tell_all_signal(static_cast<int>(info.ssi_signo));
+      const auto signal = static_cast<int>(info.ssi_signo);
+      if (signal != SIGCHLD) tell_all_signal(signal);
+      if (signal == SIGTERM)
+        readers_until_ =
+            std::min(readers_until_, until_readers_are_left(system_, plan_.job.grace_ms));
+    }
+  }
+
+  int readers_left_ms() const {
+    if (readers_until_ == no_deadline || system_.now() >= readers_until_) return -1;
+    return base::remaining_ms(system_, readers_until_);
+  }
+
+  // A reader may take its time, but where we were told to end.
+  void write() {
+    for (Outlet* const outlet : {&output_, &errors_}) {
+      outlet->step();
+      if (!outlet->is_empty() && system_.now() >= readers_until_) outlet->give_up();
     }
   }
 
@@ -365,9 +384,10 @@ class Job {
   std::deque<Host> hosts_;  // in the order of their ranks
   Outlet output_{STDOUT_FILENO};
   Outlet errors_{STDERR_FILENO};
-  bool input_wanted_ = false;  // by rank 0
-  bool failing_ = false;       // hosts were told to end what does not end by itself
-  bool lost_ = false;          // a host
+  bool input_wanted_ = false;             // by rank 0
+  bool failing_ = false;                  // hosts were told to end what does not end by itself
+  bool lost_ = false;                     // a host
+  Deadline readers_until_ = no_deadline;  // then who does not read what ranks said is left
   std::optional<RankEnd> culprit_;
   const Host* culprit_host_ = nullptr;
   bool culprit_named_ = false;

@@ -66,7 +66,7 @@ class Job {
 
   int wait() {
     while (!all_ended()) {
-      wait_for_news();
+      wait_for_news(next_act());
       take_notice_of_signals();
       output_.step();
       errors_.step();
@@ -76,8 +76,7 @@ class Job {
       if (states_ && system_.now() >= next_states_) say_states();
       if (ending_ != Ending::not_yet && system_.now() >= next_step_) end_the_rest();
     }
-    output_.finish();
-    errors_.finish();
+    finish_output();
     return culprit_ == nullptr ? 0 : culprit_->end.code;
   }
 
@@ -100,7 +99,13 @@ class Job {
       throw RunError{fmt::format("epoll_ctl failed: {}", base::describe_errno(errno)), 1};
   }
 
-  void wait_for_news() {
+  Deadline next_act() const {
+    const bool timed = ending_ == Ending::waiting || ending_ == Ending::asked;
+    const Deadline step = timed ? next_step_ : no_deadline;
+    return states_ ? std::min(step, next_states_) : step;
+  }
+
+  void wait_for_news(Deadline until) {
     polled_.clear();
     polled_.push_back({.fd = signals_.get(), .events = POLLIN, .revents = 0});
     polled_.push_back({.fd = deaths_.get(), .events = POLLIN, .revents = 0});
@@ -109,13 +114,24 @@ class Job {
     notices_.ask(polled_);
     if (plan_.courier >= 0)
       polled_.push_back({.fd = plan_.courier, .events = POLLIN, .revents = 0});
-    const bool timed = ending_ == Ending::waiting || ending_ == Ending::asked;
-    int limit_ms = timed ? base::remaining_ms(system_, next_step_) : -1;
-    if (states_) {
-      const int states_ms = base::remaining_ms(system_, next_states_);
-      limit_ms = limit_ms < 0 ? states_ms : std::min(limit_ms, states_ms);
-    }
+    const int limit_ms = until == no_deadline ? -1 : base::remaining_ms(system_, until);
     ::poll(polled_.data(), polled_.size(), limit_ms);
+  }
+
+  // A reader may take its time, but where we were told to end.
+  void finish_output() {
+    output_.end_sources();
+    errors_.end_sources();
+    for (;;) {
+      output_.step();
+      errors_.step();
+      notices_.step();
+      if (output_.is_done() && errors_.is_done()) return;
+      if (system_.now() >= readers_until_) return;
+      wait_for_news(readers_until_);
+      take_notice_of_signals();
+      hear_of_other_hosts();
+    }
   }
 
   void say_states() {
@@ -136,30 +152,40 @@ class Job {
     while (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
       const auto signal = static_cast<int>(info.ssi_signo);
       if (signal == SIGCHLD) {
-        tell_of_terminal_stop();
+        tell_of_terminal_stops();
       } else {
         signal_all(signal);
         if (signal != SIGUSR1 && signal != SIGUSR2)
           signal_all(SIGCONT);  // a stopped rank would hear it never
         if (signal == SIGTERM && ending_ <= Ending::waiting) enter(Ending::asked);
+        if (signal == SIGTERM)
+          readers_until_ =
+              std::min(readers_until_, until_readers_are_left(system_, plan_.grace_ms));
       }
     }
   }
 
-  // Rank 0 has our stdin, but its group is not the terminal's foreground group: the kernel stops it
-  // when it reads.
-  void tell_of_terminal_stop() {
-    siginfo_t info{};
-    const RankProcess& first = ranks_.front();
-    if (first.ended) return;
-    if (::waitid(P_PID, static_cast<id_t>(first.pid), &info, WSTOPPED | WNOHANG) != 0 ||
-        info.si_pid != first.pid)
-      return;
-    if (info.si_status != SIGTTIN) return;
-    say(fmt::format(
-        "rank 0 (pid {}) was stopped because it reads from the terminal; give its input through "
-        "a pipe or file",
-        first.pid));
+  // Rank 0 has our stdin, and any rank may open /dev/tty, but their groups are not the terminal's
+  // foreground group: the kernel stops who reads from it, or changes its settings.
+  void tell_of_terminal_stops() const {
+    for (const RankProcess& process : ranks_) {
+      siginfo_t info{};
+      if (process.ended ||
+          ::waitid(P_PID, static_cast<id_t>(process.pid), &info, WSTOPPED | WNOHANG) != 0 ||
+          info.si_pid != process.pid)
+        continue;
+      if (info.si_status == SIGTTIN) {
+        say(
+            fmt::format("rank {} (pid {}) was stopped because it reads from the terminal; give "
+                        "rank 0 its input through a pipe or file",
+                        process.rank, process.pid));
+      } else if (info.si_status == SIGTTOU) {
+        say(
+            fmt::format("rank {} (pid {}) was stopped because it changes the terminal's settings; "
+                        "only who is in its foreground may",
+                        process.rank, process.pid));
+      }
+    }
   }
 
   // The kernel queues pidfds in the order in which the processes ended.
@@ -263,6 +289,7 @@ class Job {
   std::vector<pollfd> polled_;
   Ending ending_ = Ending::not_yet;
   Deadline next_step_ = no_deadline;
+  Deadline readers_until_ = no_deadline;      // then who does not read what ranks said is left
   const RankProcess* culprit_ = nullptr;      // the first of this host that failed
   std::vector<const RankProcess*> suspects_;  // not ended yet, and on their way before it was
   bool failed_somewhere_ = false;             // here or on another host: the others are ended

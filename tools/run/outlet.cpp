@@ -24,20 +24,13 @@ void Outlet::step() {
   while (!pending_.empty() && is_ready(stream_, POLLOUT)) write_some();
 }
 
-void Outlet::finish() {
-  while (!pending_.empty()) write_some();
-}
-
 // A pipe that is ready takes PIPE_BUF bytes without waiting.
 void Outlet::write_some() {
   const ssize_t count =
       ::write(stream_, pending_.data(), std::min<std::size_t>(pending_.size(), PIPE_BUF));
   if (count >= 0) {
     pending_.erase(0, static_cast<std::size_t>(count));
-  } else if (errno == EAGAIN) {  // our own stream was made non-blocking by somebody who shares it
-    pollfd polled{.fd = stream_, .events = POLLOUT, .revents = 0};
-    ::poll(&polled, 1, -1);
-  } else if (errno != EINTR) {
+  } else if (errno != EAGAIN && errno != EINTR) {  // EAGAIN: who shares it made it non-blocking
     broken_ = broken_ || errno == EPIPE;
     pending_.clear();  // a full disk must not end the job
   }

@@ -9,28 +9,38 @@
 
 namespace qpmesh::run {
 
-// Never waits by itself, but for finish(): the job polls what it asks for.
+// Never waits by itself: the job polls what it asks for.
 class Outlet {
  public:
   explicit Outlet(int stream) : stream_{stream} {}
 
-  void put(std::string_view text) { pending_ += text; }
+  void put(std::string_view text) {
+    if (!given_up_) pending_ += text;
+  }
   // The stream does not take what it has: put no more for now.
   bool is_full() const { return pending_.size() >= pending_bytes_max; }
+  bool is_empty() const { return pending_.empty(); }
   // Nobody will ever read it; what is put is dropped.
   bool is_broken() const { return broken_; }
 
+  // Drops what it has, and what it is given from here on.
+  void give_up() {
+    given_up_ = true;
+    pending_.clear();
+  }
+
   void ask(std::vector<pollfd>& polled) const;
-  void step();    // what can be done without waiting
-  void finish();  // all; waits for the stream
-  void write_some();
+  void step();  // what can be done without waiting
 
  private:
+  void write_some();
+
   static constexpr std::size_t pending_bytes_max = std::size_t{64} << 10;
 
   int stream_;
   std::string pending_;
   bool broken_ = false;
+  bool given_up_ = false;
 };
 
 }  // namespace qpmesh::run

@@ -28,35 +28,34 @@ void PrefixedOutput::ask(std::vector<pollfd>& polled) const {
 
 void PrefixedOutput::step() {
   for (Source& source : sources_) {
-    if (!outlet_.is_full()) read(source, turn_bytes_max);
+    if (source.pipe && !outlet_.is_full()) read(source);
   }
   outlet_.step();
 }
 
-void PrefixedOutput::finish() {
+void PrefixedOutput::end_sources() {
   for (Source& source : sources_) {
-    std::size_t left = bytes_in(source.pipe);
-    while (const std::size_t count = read(source, left)) {
-      left -= count;
-      while (outlet_.is_full()) outlet_.write_some();
-    }
-    if (!source.begun.empty()) end_line(source);
+    source.left_bytes = bytes_in(source.pipe);
+    if (source.pipe && source.left_bytes == 0) end(source);
   }
-  outlet_.finish();
 }
 
-std::size_t PrefixedOutput::read(Source& source, std::size_t bytes_max) {
-  if (!source.pipe || bytes_max == 0) return 0;
+bool PrefixedOutput::is_done() const {
+  return outlet_.is_empty() &&
+         std::ranges::none_of(sources_, [](const Source& each) { return bool{each.pipe}; });
+}
+
+void PrefixedOutput::read(Source& source) {
   std::array<char, turn_bytes_max> text;
-  const ssize_t count = ::read(source.pipe.get(), text.data(), std::min(bytes_max, text.size()));
+  const ssize_t count =
+      ::read(source.pipe.get(), text.data(), std::min(source.left_bytes, text.size()));
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (count > 0) {
-    take(source, {text.data(), static_cast<std::size_t>(count)});
-    return static_cast<std::size_t>(count);
+    const auto bytes = static_cast<std::size_t>(count);
+    take(source, {text.data(), bytes});
+    source.left_bytes -= bytes;
   }
-  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
-  if (!source.begun.empty()) end_line(source);
-  source.pipe.reset();
-  return 0;
+  if (count <= 0 || source.left_bytes == 0) end(source);
 }
 
 void PrefixedOutput::take(Source& source, std::string_view text) {
@@ -76,6 +75,11 @@ void PrefixedOutput::end_line(Source& source) {
   outlet_.put(source.begun);
   outlet_.put("\n");
   source.begun.clear();
+}
+
+void PrefixedOutput::end(Source& source) {
+  if (!source.begun.empty()) end_line(source);
+  source.pipe.reset();
 }
 
 }  // namespace qpmesh::run

@@ -3,6 +3,8 @@
 
 #include <poll.h>
 
+#include <cstddef>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,23 +27,27 @@ class PrefixedOutput {
   void ask(std::vector<pollfd>& polled) const;
   // Does what can be done without waiting.
   void step();
-  // What the pipes hold now, and lines without an end. Waits for the stream, and not for the end of
-  // a pipe: a process that a rank left behind may have it.
-  void finish();
+  // The ranks have ended: what their pipes hold now, and a line without an end, is the last of
+  // them. Nobody waits for the end of a pipe: a process that a rank left behind may have it.
+  void end_sources();
+  // All of it was written.
+  bool is_done() const;
 
  private:
   struct Source {
     base::UniqueFd pipe;
     std::string prefix;
-    std::string begun;  // a line without its end
+    std::string begun;                                                 // a line without its end
+    std::size_t left_bytes = std::numeric_limits<std::size_t>::max();  // that are still to be read
   };
 
-  std::size_t read(Source& source, std::size_t bytes_max);  // 0: nothing there now
+  void read(Source& source);
   void take(Source& source, std::string_view text);
   void end_line(Source& source);
+  void end(Source& source);
 
   static constexpr std::size_t line_bytes_max = std::size_t{64} << 10;  // longer lines are broken
-  static constexpr std::size_t turn_bytes_max = std::size_t{16} << 10;  // of a source, in step()
+  static constexpr std::size_t turn_bytes_max = std::size_t{16} << 10;  // of a source, in a step
 
   Outlet outlet_;
   std::vector<Source> sources_;

@@ -4,9 +4,11 @@
 #include <signal.h>
 
 #include <array>
+#include <chrono>
 #include <string>
 
 #include "base/owned.hpp"
+#include "base/system.hpp"
 
 namespace qpmesh::run {
 
@@ -14,6 +16,12 @@ inline constexpr std::array<int, 5> forwarded_signals{SIGINT, SIGTERM, SIGHUP, S
 
 // Blocks these and SIGCHLD, and answers with the descriptor where they are read. Throws RunError.
 base::UniqueFd take_signals(sigset_t& mask_before);
+
+// Of who was told to end: its ranks end within the first grace, and who reads what they said has
+// the second.
+inline Deadline until_readers_are_left(const base::System& system, int grace_ms) {
+  return system.now() + 2 * std::chrono::milliseconds{grace_ms};
+}
 
 void say(const std::string& line);
 
