@@ -1,6 +1,8 @@
 // qpmesh-run: the ranks of a job, on this host or on several over ssh, without a launcher
 // installed.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -10,6 +12,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <iterator>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -51,15 +54,30 @@ std::vector<std::string> words_of(const std::string& text) {
 
 // What the command line says of hosts.
 struct HostOptions {
-  std::string hosts;
-  std::string hostfile;
+  std::optional<std::string> hosts;
+  std::optional<std::string> hostfile;
   std::string ssh = "ssh";
   std::string remote_run;
   std::string directory;
   std::int64_t answer_ms_max = 30'000;
 
-  bool several() const { return !hosts.empty() || !hostfile.empty(); }
+  bool several() const { return hosts || hostfile; }
 };
+
+// Pipes of ours must not get the numbers of standard streams that nobody gave us.
+void fill_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // it gets the lowest number
+  }
+}
+
+// Numbers are decimal: CLI11 takes 010 for eight.
+const CLI::Validator decimal{
+    [](std::string& text) {
+      text.erase(0, std::min(text.find_first_not_of('0'), text.empty() ? 0 : text.size() - 1));
+      return std::string{};
+    },
+    ""};
 
 // A path that names us on every host where qpmesh is installed alike.
 std::string own_path() {
@@ -68,25 +86,49 @@ std::string own_path() {
   return error ? "qpmesh-run" : path.string();
 }
 
+// The directory where ranks start is ours from here on: other paths of the command line were read.
+void enter(const HostOptions& options) {
+  if (options.directory.empty()) return;
+  if (::chdir(options.directory.c_str()) == 0) {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
+    ::setenv("PWD", std::filesystem::current_path().c_str(), 1);
+    return;
+  }
+  // Of other hosts each says for itself whether it is there.
+  const std::string why = qpmesh::base::describe_errno(errno);
+  if (!options.several() || !options.directory.starts_with('/'))
+    throw RunError{fmt::format("--wdir {}: {}", options.directory, why), usage_code};
+}
+
+// A command that is a path means what it means where we were started.
+std::vector<std::string> shell_of(const std::string& text) {
+  std::vector<std::string> words = words_of(text);
+  if (words.empty()) throw RunError{"--ssh: a command is missing", usage_code};
+  if (words.front().find('/') != std::string::npos)
+    words.front() = std::filesystem::absolute(words.front());
+  return words;
+}
+
 int run(qpmesh::run::JobPlan job, const HostOptions& options) {
   job.job = qpmesh::run::make_job();
   if (!options.several()) {
+    enter(options);
     job.local_size = job.size;
     return qpmesh::run::run_job(std::move(job));
   }
   qpmesh::run::HostsPlan plan;
-  plan.hosts = qpmesh::run::take_slots(options.hostfile.empty()
-                                           ? qpmesh::run::parse_hosts(options.hosts)
-                                           : qpmesh::run::read_hostfile(options.hostfile),
-                                       job.size);
+  plan.hosts =
+      qpmesh::run::take_slots(options.hosts ? qpmesh::run::parse_hosts(*options.hosts)
+                                            : qpmesh::run::read_hostfile(*options.hostfile),
+                              job.size);
   job.size = 0;
   for (const auto& host : plan.hosts) job.size += host.slots;
   // Nobody but the ranks, and who may read their environment, knows it; it goes through ssh.
   if (plan.hosts.size() > 1) job.secret = qpmesh::run::make_job();
   plan.job = std::move(job);
-  plan.shell.command = words_of(options.ssh);
-  if (plan.shell.command.empty()) throw RunError{"--ssh: a command is missing", usage_code};
+  plan.shell.command = shell_of(options.ssh);
   plan.shell.program = options.remote_run.empty() ? own_path() : options.remote_run;
+  enter(options);
   plan.directory = options.directory.starts_with('/') ? options.directory
                                                       : std::filesystem::current_path().string();
   plan.answer_ms_max = options.answer_ms_max;
@@ -96,6 +138,7 @@ int run(qpmesh::run::JobPlan job, const HostOptions& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  fill_standard_streams();
   // What the qpmesh-run of another host starts here.
   if (argc == 2 && std::string_view{argv[1]} == "--on-host") return qpmesh::run::serve_launcher();
 
@@ -110,6 +153,7 @@ int main(int argc, char** argv) {
   qpmesh::pages::add_to(app, "starts the ranks of a program");
   app.add_option("-n,--np", plan.size,
                  "number of ranks; also -np. With hosts: all that they have room for")
+      ->transform(decimal)
       ->check(CLI::Range(1, 65536));
   auto* const list =
       app.add_option("--hosts", hosts.hosts, "on these hosts, with so many ranks on each: a:4,b:4");
@@ -128,6 +172,7 @@ int main(int argc, char** argv) {
                  "qpmesh-run, as it is called on the other hosts; without it as here");
   app.add_option("--hosts-timeout-ms", hosts.answer_ms_max, "how long a host may take to answer")
       ->capture_default_str()
+      ->transform(decimal)
       ->check(CLI::Range(1, 3'600'000));
   app.add_flag("--prefix", plan.prefix, "put \"[rank] \" before every line of output");
   app.add_option("--states", plan.states_s,
@@ -135,6 +180,7 @@ int main(int argc, char** argv) {
                  "for how long, and who is not; each call takes some tens of nanoseconds more")
       ->excludes(list)
       ->excludes(file)
+      ->transform(decimal)
       ->check(CLI::Range(1, 86'400));
   app.add_flag("--keep-going", plan.keep_going, "a rank that fails ends no other");
   app.add_option(
@@ -142,6 +188,7 @@ int main(int argc, char** argv) {
          "after the first failure the others get this long to end by themselves, and again between "
          "SIGTERM, that of qpmesh-run or one that it was sent, and SIGKILL")
       ->capture_default_str()
+      ->transform(decimal)
       ->check(CLI::Range(0, 3'600'000));
 
   const std::vector<std::string> words{argv + 1, argv + argc};
@@ -167,12 +214,6 @@ int main(int argc, char** argv) {
   }
 
   try {
-    if (!hosts.directory.empty() && ::chdir(hosts.directory.c_str()) != 0) {
-      // Of other hosts each says for itself whether it is there.
-      const std::string why = qpmesh::base::describe_errno(errno);
-      if (!hosts.several() || !hosts.directory.starts_with('/'))
-        throw RunError{fmt::format("--wdir {}: {}", hosts.directory, why), usage_code};
-    }
     return run(std::move(plan), hosts);
   } catch (const RunError& error) {
     fmt::print(stderr, "qpmesh-run: {}\n", error.what());

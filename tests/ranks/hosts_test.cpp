@@ -106,11 +106,9 @@ TEST(hosts, that_make_no_sense_are_refused) {
   const std::string path = folder.file("hosts");
   for (const auto& [hosts, what] : wrong) {
     const std::string how = "; a host is written as a, a:4, user@a:4 or [fd00::1]:4\n";
-    if (!hosts.empty()) {
-      Launch run{{"--hosts", hosts, "true"}};
-      EXPECT_EQ(run.wait(), 2);
-      EXPECT_EQ(run.errors(), fmt::format("qpmesh-run: --hosts: {}{}", what, how));
-    }
+    Launch run{{"--hosts", hosts, "true"}};
+    EXPECT_EQ(run.wait(), 2);
+    EXPECT_EQ(run.errors(), fmt::format("qpmesh-run: --hosts: {}{}", what, how));
     if (hosts.empty() || hosts.find(',') != std::string::npos) continue;
     std::ofstream{path} << "a:4\n\n" << hosts << "\n";
     Launch file{{"--hostfile", path, "true"}};
@@ -212,7 +210,7 @@ TEST(hosts, start_ranks_in_the_directory_of_the_user_or_in_the_one_asked_for) {
   Launch there{on_hosts("a,b", {"--wdir", folder.file("there")}, "pwd")};
   EXPECT_EQ(there.wait(), 0);
   EXPECT_EQ(lines_of(there.output()), (Lines{folder.file("there"), folder.file("there")}));
-  Launch local{job({"-np", "1", "--wdir", folder.file("there")}, "pwd")};
+  Launch local{{"-np", "1", "--wdir", folder.file("there"), "printenv", "PWD"}};
   EXPECT_EQ(local.wait(), 0);
   EXPECT_EQ(local.output(), folder.file("there") + "\n");
   Launch none{on_hosts("a,b", {"--wdir", folder.file("none")}, "echo never")};
@@ -223,6 +221,49 @@ TEST(hosts, start_ranks_in_the_directory_of_the_user_or_in_the_one_asked_for) {
             std::string::npos)
       << none.errors();
   EXPECT_EQ(none.output(), "");
+}
+
+TEST(hosts, are_found_from_where_qpmesh_run_is_started_and_not_where_ranks_start) {
+  const Folder folder;
+  std::ofstream{folder.file("hosts")} << "a\n";
+  std::filesystem::copy_file(REMOTE_SHELL, folder.file("shell"));
+  Launch run{{"--wdir", "/", "--hostfile", "hosts", "--ssh", "./shell", "pwd"}, {}, [&] {
+               ASSERT_EQ(::chdir(folder.file(".").c_str()), 0);
+             }};
+  EXPECT_EQ(run.wait(), 0) << run.errors();
+  EXPECT_EQ(run.output(), "/\n");
+}
+
+// ssh gives what it is told to a shell.
+TEST(hosts, find_a_qpmesh_run_whose_path_is_more_than_one_word) {
+  const Folder folder;
+  std::filesystem::create_directory(folder.file("it's here"));
+  const std::string copy = folder.file("it's here/qpmesh-run");
+  std::filesystem::copy_file(QPMESH_RUN, copy);
+  const std::string ssh = folder.file("ssh");
+  std::ofstream{ssh}
+      << "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done\nshift\nexec sh -c \"$*\"\n";
+  std::filesystem::permissions(ssh, std::filesystem::perms::owner_all);
+  Launch run{{"-np", "1", copy, "--hosts", "a:2", "--ssh", ssh, "echo", "here"}};
+  EXPECT_EQ(run.wait(), 0) << run.errors();
+  EXPECT_EQ(run.output(), "here\nhere\n");
+}
+
+TEST(hosts, run_where_there_are_no_standard_streams) {
+  const Folder folder;
+  Launch run{
+      on_hosts("a:2", {},
+               fmt::format("echo said; echo $QPMESH_RANK >{}.$QPMESH_RANK", folder.file("rank"))),
+      {},
+      [] {
+        for (const int stream : {0, 1, 2}) ::close(stream);
+      }};
+  EXPECT_EQ(run.wait(), 0);
+  for (const std::string rank : {"0", "1"}) {
+    std::string text;
+    std::ifstream{folder.file("rank." + rank)} >> text;
+    EXPECT_EQ(text, rank);
+  }
 }
 
 TEST(hosts, lose_no_byte_of_what_ranks_write) {
@@ -365,6 +406,19 @@ TEST(hosts, hear_of_no_signal_that_is_ignored_here) {
   ASSERT_EQ(::kill(run.pid(), SIGHUP), 0);
   EXPECT_EQ(run.wait(), 0) << run.errors();
   EXPECT_EQ(sorted(lines_of(run.output())), (Lines{"over", "over", "ready", "ready"}));
+}
+
+TEST(hosts, end_when_they_are_asked_to_though_nobody_reads_what_ranks_say) {
+  for (const auto& options : {std::initializer_list<std::string>{"--grace-ms", "200"},
+                              {"--grace-ms", "200", "--prefix"}}) {
+    Launch run{on_hosts("a,b", options, "echo ready; exec yes")};
+    ASSERT_TRUE(run.sees_lines(2));
+    ::poll(nullptr, 0, 300);  // for the pipes to fill; it holds also where they do not
+    ASSERT_EQ(::kill(run.pid(), SIGTERM), 0);
+    EXPECT_TRUE(await_end(run.pid()));
+    EXPECT_EQ(run.wait(), 128 + SIGTERM);
+    EXPECT_TRUE(nothing_is_left());
+  }
 }
 
 TEST(hosts, end_when_nobody_reads_what_ranks_say_of_errors) {

@@ -40,6 +40,12 @@ TEST(qpmesh_run, gives_all_ranks_of_a_job_one_name_and_every_job_another) {
   EXPECT_EQ(names.size(), 2U);
 }
 
+TEST(qpmesh_run, takes_numbers_that_begin_with_0_for_decimal_ones) {
+  Launch run{job({"-np", "010"}, "echo $QPMESH_SIZE")};
+  EXPECT_EQ(run.wait(), 0);
+  EXPECT_EQ(lines_of(run.output()), std::vector<std::string>(10, "10"));
+}
+
 TEST(qpmesh_run, hides_other_launchers_from_its_ranks) {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_NAMESPACE", "SLURM_PROCID",
                            "RANK", "WORLD_SIZE"}) {

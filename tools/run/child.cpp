@@ -16,7 +16,9 @@ namespace qpmesh::run {
 namespace {
 
 [[noreturn]] void fail(const char* what) {
-  throw RunError{fmt::format("{} failed: {}", what, base::describe_errno(errno)), 1};
+  throw RunError{fmt::format("{} failed: {}{}", what, base::describe_errno(errno),
+                             errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : ""),
+                 1};
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <fstream>
 #include <sstream>
 
@@ -116,7 +117,7 @@ std::vector<HostSlots> read_hostfile(const std::string& path) {
 }
 
 std::vector<HostSlots> take_slots(std::vector<HostSlots> hosts, int size) {
-  int all = 0;
+  std::int64_t all = 0;
   for (const HostSlots& host : hosts) all += host.slots;
   if (all > slots_max || size > all) {
     throw RunError{
@@ -124,7 +125,7 @@ std::vector<HostSlots> take_slots(std::vector<HostSlots> hosts, int size) {
                    : fmt::format("{} ranks are more than {}", all, slots_max),
         usage_code};
   }
-  int left = size == 0 ? all : size;
+  int left = size == 0 ? static_cast<int>(all) : size;
   for (HostSlots& host : hosts) {
     host.slots = std::min(host.slots, left);
     left -= host.slots;

@@ -44,18 +44,32 @@ constexpr std::array remedies{
     Remedy{"Network is unreachable", "no route leads to that address: ip route get {0}"},
 };
 
+// ssh gives what it is told to a shell. A path of ours is one word of it; what the user wrote, as
+// ~/bin/qpmesh-run, may be more.
+std::string for_a_shell(const std::string& program) {
+  if (!program.starts_with('/')) return program;
+  std::string word = "'";
+  for (const char character : program) {
+    if (character == '\'') word += "'\\''";
+    else word += character;
+  }
+  return word + "'";
+}
+
 }  // namespace
 
 std::vector<std::string> remote_command(const RemoteShell& shell, const std::string& host) {
   if (is_this_host(host)) return {own_program, "--on-host"};
   std::vector<std::string> words = shell.command;
   const std::string_view program = words.front();
-  if (program.substr(program.rfind('/') + 1) == "ssh") {
+  const bool is_ssh = program.substr(program.rfind('/') + 1) == "ssh";
+  if (is_ssh) {
     // What the user wrote comes first, and of two the first counts.
     words.insert(words.end(), {"-T", "-x", "-oBatchMode=yes", "-oConnectTimeout=10",
                                "-oServerAliveInterval=5", "-oServerAliveCountMax=3"});
   }
-  words.insert(words.end(), {host, "--", shell.program, "--on-host"});
+  words.insert(words.end(),
+               {host, "--", is_ssh ? for_a_shell(shell.program) : shell.program, "--on-host"});
   return words;
 }
 
