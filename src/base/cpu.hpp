@@ -17,14 +17,25 @@ inline void cpu_pause() noexcept {
 #endif
 }
 
-// Asks for the line that address lies in, to be read soon.
-inline void prefetch(const void* address) noexcept { __builtin_prefetch(address); }
+// Asks for the line that address lies in, to be read soon. In assembly: gcc 12 takes a function
+// that has only __builtin_prefetch for one that does nothing, and drops its calls.
+inline void prefetch([[maybe_unused]] const void* address) noexcept {
+#if defined(__x86_64__)
+  asm volatile("prefetcht0 %0" : : "m"(*static_cast<const char*>(address)));
+#elif defined(__aarch64__)
+  asm volatile("prfm pldl1keep, [%0]" : : "r"(address));
+#else
+  __builtin_prefetch(address);
+#endif
+}
 
 // The same, to be written soon: what other cores hold of it goes before it is needed here.
 inline void prefetch_for_write([[maybe_unused]] void* address) noexcept {
 #if defined(__x86_64__)
   // Not in the baseline that gcc assumes; nothing where the CPU lacks it.
   asm volatile("prefetchw %0" : : "m"(*static_cast<char*>(address)));
+#elif defined(__aarch64__)
+  asm volatile("prfm pstl1keep, [%0]" : : "r"(address));
 #else
   __builtin_prefetch(address, 1);
 #endif
