@@ -68,6 +68,7 @@ template <class Shot>
 Task run(Group group, const Arguments& arguments) {
   const Part part = Shot::part(group, arguments);
   NodeOperation node{group, NodeOperation::staging_for(part.given.size()), Shot::bank};
+  node.fetch_next(part.takes_from, arguments.bytes());
   if (part.gives && !node.has_own_slot() && !node.own_slot().is_soon_over())
     return go_on<Shot>(group, arguments, part, false, std::move(node));
   give<Shot>(node, part, group, arguments);

@@ -308,7 +308,10 @@ Task run(Group group, const Arguments& arguments) {
   const auto due = [&](int from) { return due_from<Form>(group, arguments, givers, from); };
   given.note(node);
   for (int from = givers.first; from < givers.end; ++from) {
-    if (const std::size_t bytes = due(from).size(); bytes > 0) node.note_gift_from(from, bytes);
+    const std::size_t bytes = due(from).size();
+    if (bytes == 0) continue;
+    node.note_gift_from(from, bytes);
+    node.fetch_next({from, from + 1}, bytes);
   }
   if (given.is_something()) {
     if (!node.has_own_slot() && !node.own_slot().is_soon_over())

@@ -187,7 +187,7 @@ class NodeMemory final : public progress::Pollable {
   }
   void end(std::uint64_t number) noexcept;
   void publish(NodeSlot& slot, std::uint64_t stage) noexcept;
-  // What this rank writes next, for so many bytes of data: its lines are taken from the members
+  // What this rank writes soon, for so many bytes of data: its lines are taken from the members
   // that read them last, while we wait anyway.
   void prefetch_slot(NodeSlot& own_slot, std::size_t data_bytes) noexcept {
     auto* const slot = reinterpret_cast<std::byte*>(&own_slot);
@@ -196,6 +196,26 @@ class NodeMemory final : public progress::Pollable {
     if (staged) {
       prefetch_for_write(own_slab().staging + staging_.next_begin(data_bytes),
                          std::min(data_bytes, node_prefetch_bytes_max));
+    }
+  }
+
+  // Had members come to their steps before this rank looked, in its last waits? Then they have
+  // written their next slots, too. Who fetches one that is still to be written takes it out of its
+  // owner's cache, and the owner waits to have it back: it would never come to be ahead.
+  bool members_run_ahead() const noexcept {
+    constexpr std::uint32_t waits_of_a_stream = 16;
+    return waits_over_at_once_ >= waits_of_a_stream;
+  }
+  // Some members' slots of that index, with so many bytes of data in each.
+  void fetch_slots(std::uint32_t index, int first, int end, std::size_t data_bytes) const noexcept {
+    const std::size_t bytes =
+        std::min(offsetof(NodeSlot, data) + (data_bytes > node_slot_bytes ? 0 : data_bytes),
+                 node_prefetch_bytes_max / static_cast<std::size_t>(end - first));
+    for (int rank = first; rank < end; ++rank) {
+      if (rank == rank_) continue;
+      const auto* const slot = reinterpret_cast<const std::byte*>(&slab(rank).slots[index]);
+      for (std::size_t offset = 0; offset < bytes; offset += base::cache_line_bytes)
+        base::prefetch(slot + offset);
     }
   }
 
@@ -209,8 +229,12 @@ class NodeMemory final : public progress::Pollable {
   // The same, and nothing is registered.
   bool is_soon_over(NodeWait& wait) noexcept {
     if (wait.what == NodeWait::For::end && is_known_done(wait.stage)) return true;
+    const bool is_of_step = wait.what <= NodeWait::For::stage_or_end && wait.next < wait.end;
     for (int spin = 0; spin < spins_max_; ++spin) {
-      if (look(wait)) return true;
+      if (look(wait)) {
+        if (is_of_step) waits_over_at_once_ = spin == 0 ? waits_over_at_once_ + 1 : 0;
+        return true;
+      }
       // Loads without a pause take the line from its writer between two of its stores.
       base::cpu_pause();
     }
@@ -331,6 +355,7 @@ class NodeMemory final : public progress::Pollable {
   std::size_t populated_bytes_ = 0;  // of staging
   // So many operations every member had finished when this rank last asked them all: saves asking.
   std::uint64_t done_by_all_ = 0;
+  std::uint32_t waits_over_at_once_ = 0;  // of the last ones, for steps of members
   StagingRing staging_;
   NodeWait* waits_ = nullptr;
   const Error* failure_ = nullptr;

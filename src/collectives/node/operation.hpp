@@ -149,10 +149,18 @@ class NodeOperation {
     }
     prefetch_next(data.size());
   }
-  // Takes the lines of this rank's slot of the next operation, for so many bytes, should it be in
+  // Takes the lines of this rank's slot of a later operation, for so many bytes, should it be in
   // this bank.
   void prefetch_next(std::size_t bytes) noexcept {
-    memory_.prefetch_slot(memory_.own_slab().slot(number_ + 1, bank_), bytes);
+    const std::uint64_t later = number_ + slots_fetched_ahead(bank_);
+    memory_.prefetch_slot(memory_.own_slab().slot(later, bank_), bytes);
+  }
+  // Of who takes so many bytes from each of these members: fetches what they have published for the
+  // next operation, where they run ahead.
+  void fetch_next(RankRange givers, std::size_t bytes) noexcept {
+    if (bank_ == SlotBank::ahead && givers.first < givers.end && memory_.members_run_ahead())
+      memory_.fetch_slots(NodeSlab::slot_index(number_ + 1, bank_), givers.first, givers.end,
+                          bytes);
   }
   // The same with data that this rank has staged.
   void publish_staged() noexcept {

@@ -31,6 +31,15 @@ enum class SlotBank : std::uint8_t {
   together,
 };
 
+// So many operations ahead a rank takes the lines of its slot back from the members that read them
+// last. That takes as long as a line takes from core to core: of who only gives, and so waits for
+// nobody, each store of a stage would wait it out. A multiple of 2, 4, 8 and 16: of so many roots
+// in turn, the one that gives now gives again then. Who also takes waits for the others' stores
+// meanwhile, and publishes in the next slot.
+constexpr std::uint32_t slots_fetched_ahead(SlotBank bank) noexcept {
+  return bank == SlotBank::ahead ? 16 : 1;
+}
+
 // The address of data that lie in the slot, where their readers do not know how long they are.
 inline constexpr std::uint64_t node_in_slot = ~std::uint64_t{0};
 
