@@ -50,6 +50,7 @@ class SendRing {
   }
 
   static constexpr std::uint32_t lines_fetched_ahead = 8;
+  static constexpr std::size_t fetched_payload_bytes_max = std::size_t{8} << 10;
   // Kept for rendezvous control while data fills the ring: two answers, one of which may have to
   // skip the ring's last line.
   static constexpr std::uint32_t reserved_lines =
@@ -107,7 +108,10 @@ class SendRing {
     if (streaming) Atomics::copy_streaming(target, payload.data(), payload.size());
     else Atomics::copy(target, payload.data(), payload.size());
     const Sent sent = publish(line, lines, fields, consumed);
-    if (sent == Sent::posted) advance_payload(cursor);
+    if (sent != Sent::posted) return sent;
+    advance_payload(cursor);
+    if (!streaming && payload.size() <= fetched_payload_bytes_max)
+      fetch_payload_ahead(payload.size());
     return sent;
   }
 
@@ -312,6 +316,14 @@ class SendRing {
       const std::uint32_t index = (line_index() + line) & (record_ring_lines - 1);
       base::prefetch_for_write(mapped_ + RingLayout::records_offset + index * line_bytes);
     }
+  }
+  // The same of the place where the next payload of this length goes.
+  void fetch_payload_ahead(std::size_t bytes) const noexcept {
+    const PayloadCursor::Place place = payload_cursor_.peek(units_for(bytes));
+    if (place.end - units_.returned() > payload_cursor_.ring_units()) return;
+    std::byte* const target =
+        mapped_ + RingLayout::payload_offset + payload_cursor_.index(place.start) * unit_bytes;
+    for (std::size_t at = 0; at < bytes; at += line_bytes) base::prefetch_for_write(target + at);
   }
   transport::RemoteAddress address(std::uint64_t offset) const noexcept {
     return places_.slot + offset;
