@@ -1,7 +1,7 @@
 // What a tool has to say, on its stdout.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cerrno>
 #include <cstdio>
