@@ -482,6 +482,7 @@ class QPMESH_API Communicator {
   // The same ranks, for who must not meet others' messages and collectives.
   Communicator duplicate(const CallOptions& options = {});
   // Begins split(). group is empty until the request has ended, and stays where it is until then.
+  // It is not where this communicator is: Error{bad_argument}.
   Request split_async(std::optional<Communicator>& group, int color, int key = 0,
                       const CallOptions& options = {});
   // Begins duplicate(). copy is empty until the request has ended, and stays where it is until

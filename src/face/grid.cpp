@@ -50,6 +50,7 @@ std::vector<Request> begun(Communicator& ranks, std::span<const detail::AnyMessa
 Grid::Grid(const Communicator& ranks, std::vector<int> lengths, std::vector<bool> periodic)
     : rank_{ranks.rank()}, size_{ranks.size()}, lengths_{lengths}, periodic_{std::move(periodic)} {
   constexpr std::string_view operation = "grid";
+  if (size_ == 0) detail::was_moved_from(operation);
   constexpr std::string_view hint =
       "lengths are 1 or more, and their product is the number of ranks; one may be 0: what the "
       "others leave";

@@ -98,6 +98,13 @@ auto into(std::optional<Communicator>& made) {
   return [&made](Communicator&& group) { made.emplace(std::move(group)); };
 }
 
+void require_apart(const std::optional<Communicator>& made, const Communicator& parent,
+                   std::string_view operation) {
+  if (made && &*made == &parent)
+    calls::bad_argument(operation, "give another place for the group",
+                        "the group would take the place of the communicator that makes it");
+}
+
 // The same, and waits for it.
 std::optional<Communicator> split_now(const std::shared_ptr<CommunicatorState>& state,
                                       context::CollectiveName collective, Membership mine,
@@ -153,6 +160,7 @@ std::optional<Communicator> Communicator::split(int color, int key, const CallOp
 
 Request Communicator::split_async(std::optional<Communicator>& group, int color, int key,
                                   const CallOptions& options) {
+  require_apart(group, *this, "split_async");
   return split_to(into(group), color, key, options);
 }
 
@@ -230,6 +238,7 @@ Communicator Communicator::duplicate(const CallOptions& options) {
 
 Request Communicator::duplicate_async(std::optional<Communicator>& copy,
                                       const CallOptions& options) {
+  require_apart(copy, *this, "duplicate_async");
   return duplicate_to(into(copy), options);
 }
 

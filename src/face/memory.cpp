@@ -118,9 +118,12 @@ std::pair<std::shared_ptr<context::Allocation>, void*> Communicator::allocate_by
   require_arenas(ranks, bytes);
   require_memory(*state_, ranks, bytes, "allocate");
   std::vector<const std::byte*> views;
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
-    views.push_back(
-        context.view_of(state_->context_rank(static_cast<int>(rank)), ranks[rank].offset, bytes));
+  for (int rank = 0; rank < state_->size(); ++rank) {
+    const std::uint64_t offset = ranks[static_cast<std::size_t>(rank)].offset;
+    views.push_back(rank == state_->rank()
+                        ? allocation->data()
+                        : context.view_of(state_->context_rank(rank), offset, bytes));
+  }
   allocation->know_views(std::move(views));
   allocation->register_with_devices();
   return {allocation, allocation->data()};

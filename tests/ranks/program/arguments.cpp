@@ -299,6 +299,16 @@ void what_was_moved_from_is_refused(Communicator& world, Arguments) {
     expect_error(call, {bad, no_peer, operation, "the object was moved from, and is empty",
                         "use what it was moved to"});
   };
+  refused([&] { const Grid grid(gone, {0}); }, "grid");
+  std::optional<Communicator> place = world.duplicate();
+  const auto no_place = [](const std::string& operation) {
+    return Expected{bad, no_peer, operation,
+                    "the group would take the place of the communicator that makes it",
+                    "give another place for the group"};
+  };
+  expect_error([&] { place->duplicate_async(place).wait(); }, no_place("duplicate_async"));
+  expect_error([&] { place->split_async(place, 0).wait(); }, no_place("split_async"));
+  place->barrier();
   check_equal(gone.rank(), no_rank);
   check_equal(gone.size(), 0);
   gone.abort("nobody hears it");
