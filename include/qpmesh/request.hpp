@@ -164,7 +164,7 @@ class [[nodiscard]] QPMESH_API Request {
   // by the call, or the progress thread, that finds the end. There it may call nothing of the
   // library, nor wait: it says so to who waits elsewhere, who then takes the result by test() or
   // wait(). It is called also where the request is gone by then. What it throws is logged. At most
-  // one for a request: Error{bad_argument}.
+  // one for a request in flight: Error{bad_argument}.
   void on_end(std::function<void()> callback);
 
   // co_await in a coroutine of the program's, whatever its type: what wait() returns or throws when
@@ -231,7 +231,8 @@ QPMESH_API bool test_all(std::span<Request> requests);
 // Index of a request that is done: its test() or wait() tells its end, and from then on it is
 // passed over. The search goes on, around, behind the one that was returned last: none starves
 // while a thread waits for the requests of one span.
-// requests.size() when all ends were told. Empty span: Error{bad_argument}.
+// requests.size() when all ends were told. It waits as long as the first deadline of one of them:
+// Error{timeout}, and all are as before. Empty span: Error{bad_argument}.
 QPMESH_API std::size_t wait_any(std::span<Request> requests);
 // The same in one look; nothing: none is done, or all ends were told.
 QPMESH_API std::optional<std::size_t> test_any(std::span<Request> requests);

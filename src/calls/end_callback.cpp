@@ -29,17 +29,21 @@ progress::Task wait_and_call(std::shared_ptr<Watched> watched, std::function<voi
   if (request.has_task) count(request.task);
   co_await progress::all_ended(join);
   if (watched->request != nullptr) land(*watched->request);
-  try {
-    if (callback) callback();
-  } catch (...) {
-    context->log().warning("what is called at the end of a request threw: {}",
-                           text_of(std::current_exception()));
-  }
+  if (callback) call_logged(callback, context->log());
   if (watched->waits()) context->resume_behind_call(watched);
   if (watched->request != nullptr && watched->detached) settle_and_free(watched->request);
 }
 
 }  // namespace
+
+void call_logged(const std::function<void()>& callback, const base::Log& log) noexcept {
+  try {
+    callback();
+  } catch (...) {
+    log.warning("what is called at the end of a request threw: {}",
+                text_of(std::current_exception()));
+  }
+}
 
 void call_at_end(RequestState& request, std::function<void()> callback) {
   context::Context& context = request.communicator->context();

@@ -12,6 +12,9 @@ namespace qpmesh::calls {
 // loop; what it throws is logged. The request may be gone by then.
 void call_at_end(RequestState& request, std::function<void()> callback);
 
+// Calls it; what it throws is logged.
+void call_logged(const std::function<void()>& callback, const base::Log& log) noexcept;
+
 // Within a call. The request is in flight. The coroutine goes on behind the call that finds the
 // end, unless what is returned was taken before. Throws Error{bad_argument} where something else
 // waits for the end: a function, or another coroutine.

@@ -138,7 +138,7 @@ void expire(PendingOperation& request) {
   const ErrorDetail detail = communicator.timeout_detail(request.operation, request.timeout_ms);
   communicator.context().log().error("{}: {}; {}", request.operation, detail.cause, detail.hint);
   if (take_back(request)) {
-    communicator.remember_error(detail);
+    communicator.remember_error(detail, false);
     throw Error{detail};
   }
   communicator.fail(detail, true);
@@ -167,7 +167,9 @@ bool take_back(PendingOperation& request) noexcept {
   if (!only_receive || !request.communicator->context().messaging().cancel(request.receive))
     return false;
   // Messaging has forgotten it.
-  request.communicator->context().engine().complete(request.receive);
+  progress::Engine& engine = request.communicator->context().engine();
+  engine.complete(request.receive);
+  engine.run_ready();  // who is told of its end is told by this call
   request.settled = true;
   return true;
 }
@@ -209,6 +211,13 @@ void require_no_requests(context::CommunicatorState& communicator, std::string_v
                       fmt::format("wait for every request, or cancel it, before {}()", operation),
                       "{} is still in flight", text);
   });
+}
+
+void require_no_calls(context::CommunicatorState& communicator, std::string_view operation) {
+  if (!communicator.has_waiting_calls()) return;
+  base::throw_error({ErrorCode::bad_argument}, operation,
+                    fmt::format("let every call return before {}()", operation),
+                    "another thread is in a call of the communicator that still waits");
 }
 
 }  // namespace qpmesh::calls

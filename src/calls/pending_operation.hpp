@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "calls/argument_checks.hpp"
 #include "collectives/algorithm.hpp"
@@ -201,6 +202,7 @@ struct RequestState : context::HeldRequest, PendingOperation {
   struct Kept {
     std::shared_ptr<const void> function;                         // a user's reduction
     std::array<std::shared_ptr<context::Allocation>, 2> buffers;  // it reads or writes them
+    std::vector<std::shared_ptr<context::Allocation>> listed;     // of blocks that are ranges
     std::shared_ptr<Watched> watched;
     std::optional<context::TracedCall> traced;  // until its end is told
   };
@@ -255,7 +257,9 @@ void start_task(PendingOperation& request, Make&& make) {
   request.communicator->context().engine().start(request.task, make);
 }
 
-// Throws what a last call must throw while one of the communicator's requests is in flight.
+// Throws what a last call must throw while one of the communicator's requests is in flight, or,
+// when there is none, a call of another thread.
 void require_no_requests(context::CommunicatorState& communicator, std::string_view operation);
+void require_no_calls(context::CommunicatorState& communicator, std::string_view operation);
 
 }  // namespace qpmesh::calls

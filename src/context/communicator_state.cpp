@@ -127,12 +127,13 @@ CommunicatorState::~CommunicatorState() {
 }
 
 // Their tasks end by being resumed, and free them. What a neighbour has begun to fill nobody can
-// stop: that alone is waited for.
+// stop: that alone is waited for. Who may wait for a message of ours that is taken back is told.
 void CommunicatorState::end_detached() noexcept {
   fail({.code = ErrorCode::aborted,
+        .peer = rank(),
         .cause = "its communicator went while it was in flight",
         .hint = "finish() waits for detached operations"},
-       false);
+       context_->messaging().has_sends(id()));
   context_->messaging().end_closing(id());
   context_->engine().run_ready();
   while (has_detached()) context_->waiter().look();
@@ -151,7 +152,7 @@ void CommunicatorState::throw_unusable(std::string_view operation) const {
 
 void CommunicatorState::fail(ErrorDetail detail, bool tell, bool says_who_saw) {
   if (failure_) return;
-  remember_error(detail);
+  remember_error(detail, true);
   auto failure = std::make_unique<const Error>(std::move(detail));
   // Before anything else that may throw: now no operation is left.
   context_->messaging().fail(id(), *failure);
@@ -194,7 +195,7 @@ bool CommunicatorState::probes(int peer) const noexcept {
 
 void CommunicatorState::throw_timeout(std::string_view operation, std::int64_t timeout_ms) {
   const ErrorDetail detail = timeout_detail(operation, timeout_ms);
-  remember_error(detail);
+  remember_error(detail, false);
   throw Error{detail};
 }
 
@@ -273,11 +274,11 @@ void CommunicatorState::hear_awaited(int peer, int awaited) {
   asked_.resize(1);
 }
 
-void CommunicatorState::remember_error(ErrorDetail detail) {
+void CommunicatorState::remember_error(ErrorDetail detail, bool lasting) {
   // What came from a peer may be anything.
   const bool is_member = detail.peer >= 0 && detail.peer < size();
   detail.peer = is_member ? context_rank(detail.peer) : no_peer;
-  context_->remember_error(std::move(detail));
+  context_->remember_error(std::move(detail), lasting);
 }
 
 void CommunicatorState::tell_calls(int context_rank, bool differ) {

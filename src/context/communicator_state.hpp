@@ -119,6 +119,10 @@ class CommunicatorState {
     return last;
   }
   bool has_detached() const noexcept { return !detached_.empty(); }
+  // Calls of other threads that wait for messages.
+  bool has_waiting_calls() const {
+    return !probes_.empty() || context_->messaging().has_operations(id());
+  }
   collectives::Selector& selector() noexcept { return selector_; }
   // What every call's CallShape has alike: the ranks, and what they share.
   const collectives::CallShape& shape() const noexcept { return shape_; }
@@ -187,7 +191,7 @@ class CommunicatorState {
   // The answer of a rank that was asked shortly before a deadline.
   void hear_awaited(int peer, int awaited);
   // What the caller is told, with ranks of the context: see Context::remember_error.
-  void remember_error(ErrorDetail detail);
+  void remember_error(ErrorDetail detail, bool lasting);
 
  private:
   // When a wait is looked at next, counted from its begin.

@@ -194,9 +194,21 @@ void Context::tell_what_is_known(CommunicatorState& communicator) {
 
 void Context::remove(CommunicatorState& communicator) noexcept {
   communicators_.erase(communicator.id());
+  past_calls_ += communicator.history().count();
   if (communicator.is_unchecked()) unchecked_.remove(communicator);
   if (last_found_ == &communicator) last_found_ = nullptr;
-  messaging_.forget(communicator.id());
+  messaging_.forget(communicator.id(), !communicator.finished() && communicator.size() > 1);
+}
+
+std::uint64_t Context::activity() const noexcept {
+  std::uint64_t sum = messaging_.counters().records_sent + past_calls_;
+  for (const auto& [id, state] : communicators_) sum += state->history().count();
+  return sum;
+}
+
+void Context::discard_messages(const CommunicatorState& communicator) {
+  drain();
+  messaging_.forget(communicator.id(), false);
 }
 
 CommunicatorState* Context::find(std::uint64_t communicator) noexcept {

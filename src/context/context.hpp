@@ -122,14 +122,18 @@ class Context final : public messaging::Listener, public progress::Pollable {
   // A communicator that is made now. It fails at once where a member is lost already.
   void add(CommunicatorState& communicator);
   void remove(CommunicatorState& communicator) noexcept;
+  // Of a communicator that all its members have finished: what came and was not received, and what
+  // has come unseen.
+  void discard_messages(const CommunicatorState& communicator);
   // A call of it began, and a member of its node may call something else. Once, until that is known
   // not to be so.
   void check_later(CommunicatorState& communicator) noexcept;
 
   void send_control(int peer, BlobView frame);
-  // The caller's last error: what it says when it leaves.
-  void remember_error(ErrorDetail detail) {
-    health_.remember(std::move(detail));
+  // The caller's last error: what it says when it leaves. lasting: something broke. One that broke
+  // nothing is forgotten by what the caller does after it.
+  void remember_error(ErrorDetail detail, bool lasting) {
+    health_.remember(std::move(detail), lasting ? std::nullopt : std::optional{activity()});
     told_finished_ = false;
   }
 
@@ -187,6 +191,9 @@ class Context final : public messaging::Listener, public progress::Pollable {
   void dismiss_threads() noexcept;  // none but the caller's is left
 
   // failures.cpp: what is learnt of peers, and what follows for communicators
+  void drain();  // takes what is here
+  // Grows with what the caller sends and the collectives that it calls.
+  std::uint64_t activity() const noexcept;
   void handle(const base::ControlEvent& event);
   void handle_frame(int peer, BlobView bytes);
   void take_failure(CommunicatorFailure failure);
@@ -229,9 +236,10 @@ class Context final : public messaging::Listener, public progress::Pollable {
   std::thread progress_thread_;
   bool progress_ends_ = false;     // of the thread's; read and written in a turn
   bool* progress_gone_ = nullptr;  // of the thread's: set when it has ended this context itself
-  std::mutex control_mutex_;    // abort() comes from any thread; nothing on the hot path takes it
-  bool has_left_ = false;       // said its goodbye
-  bool told_finished_ = false;  // with its last error
+  std::mutex control_mutex_;      // abort() comes from any thread; nothing on the hot path takes it
+  bool has_left_ = false;         // said its goodbye
+  std::uint64_t past_calls_ = 0;  // of collectives, of communicators that are gone
+  bool told_finished_ = false;    // with its last error
 };
 
 }  // namespace qpmesh::context

@@ -149,11 +149,15 @@ void Context::end_notification() noexcept {
   for (const auto& transport : parts_.transports) transport->end_notification();
 }
 
+void Context::drain() {
+  for (int polls = 0; polls < drain_polls_max && engine_.poll_fast(); ++polls) engine_.run_ready();
+}
+
 void Context::handle(const base::ControlEvent& event) {
   if (event.kind == base::ControlEvent::Kind::descriptor_lost) return descriptor_lost();
   // What the peer wrote before it spoke, or went, counts.
   parts_.links[static_cast<std::size_t>(event.peer)].connection->receive_all();
-  for (int polls = 0; polls < drain_polls_max && engine_.poll_fast(); ++polls) engine_.run_ready();
+  drain();
   if (event.kind == base::ControlEvent::Kind::frame) return handle_frame(event.peer, event.bytes);
   const bool died = event.kind == base::ControlEvent::Kind::death;
   if (died && !health_.may_end(event.peer)) {
@@ -337,6 +341,7 @@ void Context::take_abort() {
     state->fail(detail, false);
     messaging_.end_closing(id);  // nobody needs a link any more
   }
+  engine_.run_ready_soon();  // who is told of an end is told by this call
 }
 
 // ---- leaving ----
@@ -349,8 +354,9 @@ void Context::finished(const CommunicatorState& communicator) {
 }
 
 void Context::tell_farewell(Farewell::Reason reason) {
-  send_control_to_all(encode(
-      {.kind = ControlFrame::Kind::leaving, .detail = health_.last_error(), .reason = reason}));
+  send_control_to_all(encode({.kind = ControlFrame::Kind::leaving,
+                              .detail = health_.last_error(activity()),
+                              .reason = reason}));
 }
 
 // Whatever the peers still need from us leaves first (an answer that waits for a line), and has

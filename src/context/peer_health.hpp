@@ -71,8 +71,15 @@ class PeerHealth {
   Deadline next_verdict() const noexcept { return next_verdict_; }
 
   // The error that this rank would say it left after. The newest counts: it is what the caller saw.
-  void remember(ErrorDetail last_error) { last_error_ = std::move(last_error); }
-  const ErrorDetail& last_error() const noexcept { return last_error_; }
+  // outlived_after: by another number of this rank's activity; nothing: it is not.
+  void remember(ErrorDetail last_error, std::optional<std::uint64_t> outlived_after) {
+    last_error_ = std::move(last_error);
+    outlived_after_ = outlived_after;
+  }
+  const ErrorDetail& last_error(std::uint64_t activity) noexcept {
+    if (outlived_after_ && *outlived_after_ != activity) last_error_ = {};
+    return last_error_;
+  }
 
   // Of communicators that do not exist here yet.
   void keep_early(CommunicatorFailure failure);
@@ -92,6 +99,7 @@ class PeerHealth {
   bool any_left_ = false;
   Deadline next_verdict_ = no_deadline;  // none is due before
   ErrorDetail last_error_;
+  std::optional<std::uint64_t> outlived_after_;
   std::vector<CommunicatorFailure> early_failures_;
 
   std::once_flag abort_begins_;

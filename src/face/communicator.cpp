@@ -37,6 +37,22 @@ void require_one_thread(Context& context, std::string_view operation) {
       "several threads use the context, and one of them may sleep for all");
 }
 
+// Blocks that are ranges may each lie in a Buffer.
+void keep_listed(RequestState& request, const void* first, const AnyLayout* layout) {
+  if (layout == nullptr || !layout->is_list) return;
+  const Allocations& buffers = request.communicator->context().allocations();
+  for (std::size_t i = 0; i < layout->counts.size(); ++i) {
+    const std::byte* const block = static_cast<const std::byte*>(first) + layout->displacements[i];
+    if (layout->counts[i] > 0 && buffers.may_hold(block))
+      request.keep().listed.push_back(buffers.at(block));
+  }
+}
+void keep_listed(RequestState& request, const AnyCollective& what) {
+  keep_listed(request, what.in.data, what.in_layout);
+  keep_listed(request, what.out.data, what.out_layout);
+}
+void keep_listed(RequestState& /*request*/, const AnyVectors& /*what*/) {}
+
 // read, written: in Buffers that the operation keeps, perhaps.
 template <class What>
 Request start_as(std::string_view operation, const std::shared_ptr<CommunicatorState>& state,
@@ -44,6 +60,7 @@ Request start_as(std::string_view operation, const std::shared_ptr<CommunicatorS
                  const void* written) {
   const CallScope scope{*held(state, operation), operation, options};
   return run_async(state, operation, options, read, written, [&](RequestState& request) {
+    keep_listed(request, what);
     What kept = what;
     if (what.reduction.copy != nullptr) {
       auto& function = request.keep().function;
@@ -114,6 +131,7 @@ void Communicator::finish(const CallOptions& options) {
   const CallScope scope{*held(state_, "finish"), "finish", options};
   require_no_requests(*state_, "finish");
   calls::finish_detached(*state_, "finish", options);
+  require_no_calls(*state_, "finish");
   PendingOperation request{*state_, "finish", options};
   const collectives::Group group = state_->begin({.operation = "finish"});
   const collectives::Algorithm& algorithm = collectives::barrier_one_shot.applies(state_->shape())
@@ -121,6 +139,7 @@ void Communicator::finish(const CallOptions& options) {
                                                 : collectives::barrier_dissemination;
   calls::start_algorithm(request, group, algorithm, collectives::no_arguments);
   finish_waiting(request);
+  state_->context().discard_messages(*state_);
   state_->finish();
 }
 

@@ -240,6 +240,7 @@ Message::Message(std::unique_ptr<MatchedMessage>&& message) noexcept
     : message_{std::move(message)} {}
 Message::Message(Message&&) noexcept = default;
 Message& Message::operator=(Message&& other) noexcept {
+  if (this == &other) return *this;
   Message gone{std::move(message_)};  // what was not received goes back
   message_ = std::move(other.message_);
   return *this;
@@ -285,7 +286,10 @@ std::size_t Message::count_of(std::size_t element_bytes) const {
 Status Message::receive_elements(const Elements& data, const CallOptions& options) {
   MatchedMessage& message = *held(message_, "receive");
   require_unreceived(message, "receive");
-  if (message.state == nullptr) return message.status;
+  if (message.state == nullptr) {
+    message.received = true;
+    return message.status;
+  }
   const auto start = [&](PendingOperation& request) {
     set_receive(request, data, message.status.source, message.status.tag, options);
     message.received = true;
@@ -305,7 +309,10 @@ Status Message::receive_elements(const Elements& data, const CallOptions& option
 Request Message::receive_elements_async(const Elements& data, const CallOptions& options) {
   MatchedMessage& message = *held(message_, "receive_async");
   require_unreceived(message, "receive_async");
-  if (message.state == nullptr) return Access::ended_request();
+  if (message.state == nullptr) {
+    message.received = true;
+    return Access::ended_request();
+  }
   // What does not fit is told at once, so that it stays ours.
   const messaging::Envelope& envelope = message.held.envelope;
   const std::uint32_t signature =

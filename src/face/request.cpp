@@ -166,7 +166,9 @@ bool Request::wait_for(std::chrono::milliseconds limit) {
   const CallScope scope{context_of(*state_), state_->operation};
   const auto done = [this] { return state_->done(); };
   if (limit.count() <= 0) return false;  // for the waiter that would be no limit
-  if (!context_of(*state_).waiter().wait_until(done, {.timeout_ms = limit.count()})) return false;
+  constexpr std::int64_t decades_ms_max = std::int64_t{1} << 40;  // no sum with it overflows
+  const std::int64_t timeout_ms = std::min<std::int64_t>(limit.count(), decades_ms_max);
+  if (!context_of(*state_).waiter().wait_until(done, {.timeout_ms = timeout_ms})) return false;
   tell(*state_, [&] { return calls::settle(*state_); });
   return true;
 }
@@ -180,15 +182,16 @@ bool Request::cancel() {
 
 void Request::on_end(std::function<void()> callback) {
   if (!callback) calls::bad_argument("on_end", "give a function", "the function is empty");
-  if (!is_in_flight()) return callback();
-  {
+  if (state_ == nullptr) return calls::call_logged(callback, base::Log{});
+  const base::Log log = context_of(*state_).log();
+  if (!state_->settled) {
     const CallScope scope{context_of(*state_), "on_end"};
     if (state_->kept && state_->kept->watched)
       calls::bad_argument("on_end", "call both from one function", "the request has a function");
     if (!state_->done()) return calls::call_at_end(*state_, std::move(callback));
     calls::land(*state_);
   }
-  callback();
+  calls::call_logged(callback, log);
 }
 
 RequestAwaiter::~RequestAwaiter() {
@@ -288,12 +291,24 @@ std::size_t find_done(std::span<const Request> requests, std::size_t begin, bool
   return in_flight;
 }
 
+// Where the next look begins: behind the request that this thread was given last, so that none
+// starves and requests that end in their order cost one look each.
+thread_local constinit std::size_t begin = 0;
+
+// The first deadline of those in flight; 0: none has one.
+std::int64_t shortest_timeout_ms(std::span<const Request> requests) {
+  std::int64_t shortest = 0;
+  for (const Request& request : requests) {
+    if (!request.is_in_flight()) continue;
+    const std::int64_t timeout_ms = Access::state(request)->timeout_ms;
+    if (timeout_ms != 0 && (shortest == 0 || timeout_ms < shortest)) shortest = timeout_ms;
+  }
+  return shortest;
+}
+
 }  // namespace
 
 std::size_t wait_any(std::span<Request> requests) {
-  // Behind the request that this thread was given last, so that none starves and requests that end
-  // in their order cost one look each.
-  thread_local constinit std::size_t begin = 0;
   if (requests.empty())
     calls::bad_argument("wait_any", "wait for at least one", "there are no requests");
   std::size_t found = find_done(requests, begin, false);
@@ -318,9 +333,10 @@ std::size_t wait_any(std::span<Request> requests) {
       return Access::state(requests[found])->done();
     };
     context::CommunicatorState& communicator = *state.communicator;
-    if (!communicator.wait(any_done, "wait_any", state.timeout_ms,
+    const std::int64_t timeout_ms = shortest_timeout_ms(requests);
+    if (!communicator.wait(any_done, "wait_any", timeout_ms,
                            contexts.beside(communicator.context())))
-      communicator.throw_timeout("wait_any", state.timeout_ms);
+      communicator.throw_timeout("wait_any", timeout_ms);
   }
   begin = found + 1;
   return found;
@@ -329,9 +345,10 @@ std::size_t wait_any(std::span<Request> requests) {
 std::optional<std::size_t> test_any(std::span<Request> requests) {
   Contexts contexts{requests, "test_any"};
   contexts.look();
-  for (std::size_t i = 0; i < requests.size(); ++i)
-    if (has_ended_untold(requests[i])) return i;
-  return std::nullopt;
+  const std::size_t found = find_done(requests, begin, true);
+  if (found == requests.size() || !has_ended_untold(requests[found])) return std::nullopt;
+  begin = found + 1;
+  return found;
 }
 
 std::vector<std::size_t> wait_some(std::span<Request> requests) {

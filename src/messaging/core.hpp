@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -193,6 +194,8 @@ struct Core {
   SlotMap<ReceiveOperation> receives;
   // Communicators, by id; empty while all is well.
   std::vector<std::pair<std::uint64_t, const Error*>> failed;
+  // Communicators that went without finish(): eight bytes of each are less than its messages.
+  std::unordered_set<std::uint64_t> gone;
   bool registration_failed = false;  // and was warned of
   bool links_failed = false;         // some peer's failure is not reported yet
   int closing = 0;                   // operations in that state

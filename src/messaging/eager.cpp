@@ -49,7 +49,9 @@ void unpin(Core& core, Unexpected& message) noexcept {
 // Out of line: what it needs would be saved and restored for every message that is awaited.
 [[gnu::noinline]] void keep(Core& core, Peer& peer, const Envelope& envelope,
                             const TakenMessage& message) {
-  if (failure_of(core, envelope.communicator) != nullptr) return;  // nobody will ask for it
+  // Nobody will ask for it.
+  if (failure_of(core, envelope.communicator) != nullptr) return;
+  if (!core.gone.empty() && core.gone.contains(envelope.communicator)) return;
   if (core.matching.messages_in_use() >= core.config.unexpected_messages_max) {
     return core.listener.communicator_failed(
         envelope.communicator,

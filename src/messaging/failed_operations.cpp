@@ -161,6 +161,19 @@ std::optional<int> Messaging::awaited(std::uint64_t communicator) {
   return first;
 }
 
+bool Messaging::has_operations(std::uint64_t communicator) {
+  bool found = false;
+  for_each_wait(*core_, communicator, [&](int /*peer*/) { found = true; });
+  return found;
+}
+bool Messaging::has_sends(std::uint64_t communicator) noexcept {
+  bool found = false;
+  const auto look = [&](const SendOperation& send) { found |= send.communicator == communicator; };
+  core_->sends.for_each(look);
+  for (Peer* const peer : core_->connected) peer->queued.for_each(look);
+  return found;
+}
+
 bool Messaging::waits_for(std::uint64_t communicator, int peer) {
   bool found = false;
   for_each_wait(*core_, communicator, [&](int awaited) { found |= awaited == peer; });
@@ -175,8 +188,9 @@ std::optional<int> Messaging::fills(std::uint64_t communicator) const noexcept {
   return std::nullopt;
 }
 
-void Messaging::forget(std::uint64_t communicator) noexcept {
+void Messaging::forget(std::uint64_t communicator, bool may_come) noexcept {
   discard_messages(*core_, communicator);
+  if (may_come) core_->gone.insert(communicator);
   std::erase_if(core_->failed, [=](const auto& failed) { return failed.first == communicator; });
 }
 

@@ -56,6 +56,7 @@ struct Unexpected {
   PayloadCursor::Place place{};
   std::unique_ptr<std::byte[]> copy;  // eager_payload: moved out of the ring
   std::uint64_t held_number = 0;      // 0: in line
+  std::uint64_t arrival = 0;          // numbers in the order in which messages came
   std::byte inline_payload[inline_bytes_max];
   Unexpected* previous = nullptr;
   Unexpected* next = nullptr;
@@ -75,19 +76,19 @@ class Matching {
       : posted_{Posted{static_cast<std::size_t>(rank_count)},
                 Posted{static_cast<std::size_t>(rank_count)}} {}
 
-  // The first posted receive that takes this message, removed from its list; nullptr: none.
-  ReceiveOperation* take_posted(const Envelope& envelope) noexcept {
+  // The first posted receive that takes this message; nullptr: none.
+  ReceiveOperation* find_posted(const Envelope& envelope) noexcept {
     Posted& posted = posted_[index(envelope.key)];
-    List<ReceiveOperation>* list = &posted.of(envelope.source);
-    ReceiveOperation* receive = first_match(*list, envelope);
-    if (!posted.of_any.empty()) [[unlikely]] {
-      ReceiveOperation* const any = first_match(posted.of_any, envelope);
-      if (any != nullptr && (receive == nullptr || any->order < receive->order)) {
-        receive = any;
-        list = &posted.of_any;
-      }
-    }
-    if (receive != nullptr) list->remove(*receive);
+    ReceiveOperation* const receive = first_match(posted.of(envelope.source), envelope);
+    if (posted.of_any.empty()) [[likely]]
+      return receive;
+    ReceiveOperation* const any = first_match(posted.of_any, envelope);
+    return any != nullptr && (receive == nullptr || any->order < receive->order) ? any : receive;
+  }
+  // The same, removed from its list.
+  ReceiveOperation* take_posted(const Envelope& envelope) noexcept {
+    ReceiveOperation* const receive = find_posted(envelope);
+    if (receive != nullptr) unpost(*receive);
     return receive;
   }
   // The first message in line for the receive, left in line; nullptr: none.
@@ -107,6 +108,7 @@ class Matching {
     posted_[index(receive.key)].of(receive.source).remove(receive);
   }
   void add(Unexpected& message) noexcept {
+    message.arrival = ++arrivals_;
     unexpected_[index(message.envelope.key)].push_back(message);
   }
   void remove(Unexpected& message) noexcept { list_of(message).remove(message); }
@@ -121,11 +123,16 @@ class Matching {
   Unexpected* find_held(const HeldMessage& held) const noexcept {
     return held.message->held_number == held.number ? held.message : nullptr;
   }
-  // Before all that came while it was held: it was the first in line.
+  // Where it was: before all that came after it.
   void put_back(Unexpected& message) noexcept {
     remove(message);
     message.held_number = 0;
-    list_of(message).push_front(message);
+    List<Unexpected>& list = list_of(message);
+    Unexpected* following = list.first();
+    while (following != nullptr && following->arrival < message.arrival)
+      following = following->next;
+    if (following == nullptr) list.push_back(message);
+    else list.insert_before(message, *following);
   }
 
   // The receive of a communicator that was posted first, of those that name their source; nullptr:
@@ -206,6 +213,7 @@ class Matching {
   List<Unexpected> unexpected_[2];
   List<Unexpected> held_;
   std::uint64_t holds_ = 0;
+  std::uint64_t arrivals_ = 0;
   std::deque<Unexpected> messages_;
   List<Unexpected> free_;
   std::size_t in_use_ = 0;

@@ -96,8 +96,16 @@ void Messaging::start(ReceiveOperation& receive) noexcept {
 }
 void Messaging::start(ReceiveOperation& receive, const HeldMessage& held) noexcept {
   Unexpected* const message = core_->matching.find_held(held);
-  // Its sender took it back, and its communicator fails when that is told.
-  if (message == nullptr) return start(receive);
+  if (message == nullptr) {
+    core_->listener.communicator_failed(
+        receive.communicator,
+        {.code = ErrorCode::aborted,
+         .peer = held.envelope.source,
+         .operation = "receive",
+         .cause = "the message was taken back by its sender, whose communicator has gone",
+         .hint = "finish() waits for messages that are on their way"});
+    return start(receive);
+  }
   receive.state = ReceiveState::idle;
   receive.moved_bytes = 0;
   start_or_fail(*core_, receive, [&] { take_unexpected(*core_, receive, *message); });
@@ -110,8 +118,16 @@ std::optional<HeldMessage> Messaging::hold(const ReceiveOperation& pattern) noex
 }
 
 void Messaging::put_back(const HeldMessage& held) noexcept {
-  if (Unexpected* const message = core_->matching.find_held(held))
-    core_->matching.put_back(*message);
+  Matching& matching = core_->matching;
+  // Receives that were posted meanwhile may wait for it; but for one that has asked its sender for
+  // a later message.
+  while (Unexpected* const message = matching.find_held(held)) {
+    ReceiveOperation* const receive = matching.find_posted(message->envelope);
+    if (receive == nullptr || is_preposted(receive->state)) return matching.put_back(*message);
+    matching.unpost(*receive);
+    start_or_fail(*core_, *receive, [&] { take_unexpected(*core_, *receive, *message); });
+  }
+  core_->engine.run_ready_soon();
 }
 
 bool Messaging::send_at_once(const Outgoing& message) noexcept {

@@ -134,8 +134,13 @@ class Messaging final : public progress::Pollable {
 
   // The same, taken out of the line: no other receive gets it.
   std::optional<HeldMessage> hold(const ReceiveOperation& pattern) noexcept;
-  // First in line again. Nothing, where it is held no more.
+  // In line again, where it was, or a posted receive's that awaits it. Nothing, where it is held no
+  // more.
   void put_back(const HeldMessage& held) noexcept;
+
+  // Does a receive or a send of this communicator wait? Does a send?
+  bool has_operations(std::uint64_t communicator);
+  bool has_sends(std::uint64_t communicator) noexcept;
 
   // A rank that an operation of this communicator waits for; nothing: none, or any.
   std::optional<int> awaited(std::uint64_t communicator);
@@ -154,8 +159,9 @@ class Messaging final : public progress::Pollable {
   bool is_closing(std::uint64_t communicator) const noexcept;
   // After fail: ends at once what still waits.
   void end_closing(std::uint64_t communicator) noexcept;
-  // Forgets the messages and the failure of a communicator that is gone.
-  void forget(std::uint64_t communicator) noexcept;
+  // Forgets the messages and the failure of a communicator that is gone. They may still come, where
+  // its members have not all finished it: then they are dropped.
+  void forget(std::uint64_t communicator, bool may_come) noexcept;
   // For the begin of a collective: asks the listener about each of its messages that came before.
   void recheck_signatures(std::uint64_t communicator, std::uint32_t operation);
 

@@ -52,6 +52,12 @@ class List {
     (first_ != nullptr ? first_->previous : last_) = &item;
     first_ = &item;
   }
+  void insert_before(T& item, T& following) noexcept {
+    if (following.previous == nullptr) return push_front(item);
+    item.previous = following.previous;
+    item.next = &following;
+    item.previous->next = following.previous = &item;
+  }
   void remove(T& item) noexcept {
     (item.previous != nullptr ? item.previous->next : first_) = item.next;
     (item.next != nullptr ? item.next->previous : last_) = item.previous;

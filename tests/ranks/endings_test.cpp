@@ -125,6 +125,11 @@ TEST(endings, a_goodbye_says_that_wait_any_gave_up_before) {
   expect_success(ranks);
 }
 
+TEST(endings, a_deadline_that_was_outlived_blames_nobody) {
+  auto ranks = start_ranks(3, rank_program("a_deadline_that_was_outlived_blames_nobody"));
+  expect_success(ranks);
+}
+
 TEST(endings, a_death_ends_a_wait_for_requests_of_two_contexts) {
   for (const std::string first : {"world", "other"}) {
     for (const Words& variables : {Words{}, Words{"QPMESH_SPIN_US=0"}}) {

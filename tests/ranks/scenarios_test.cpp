@@ -72,6 +72,9 @@ INSTANTIATE_TEST_SUITE_P(in_flight, Scenarios,
 INSTANTIATE_TEST_SUITE_P(
     requests, Scenarios,
     testing::Values(Case{"wait_any_hears_every_context", {2}},
+                    Case{"a_function_is_called_by_the_call_that_takes_its_receive_back", {1, 2}},
+                    Case{"wait_any_ends_at_the_first_deadline", {1, 2}},
+                    Case{"test_any_goes_round", {1, 2}}, Case{"the_longest_wait_is_one", {2}},
                     Case{"wait_all_in_opposite_orders", {2}, {"QPMESH_SINGLE_COPY=no"}},
                     Case{"finish_names_what_is_in_flight", {1, 2, 3}},
                     Case{"an_error_stays_told", {1, 2}},
@@ -132,6 +135,8 @@ INSTANTIATE_TEST_SUITE_P(blocks, Scenarios,
 INSTANTIATE_TEST_SUITE_P(
     matched, Scenarios,
     testing::Values(Case{"a_matched_message_is_nobody_elses", {1, 2, 3}},
+                    Case{"a_message_that_goes_back_is_what_a_posted_receive_waits_for", {1, 2, 3}},
+                    Case{"messages_that_go_back_keep_their_order", {1, 2, 3}},
                     Case{"a_message_that_was_not_received_is_first_in_line_again", {1, 2, 3}},
                     Case{"a_held_message_outlives_its_handle", {1, 2}},
                     Case{"a_synchronous_send_ends_with_its_receive", {1, 2, 3}},
@@ -150,8 +155,26 @@ INSTANTIATE_TEST_SUITE_P(grids, Scenarios,
 INSTANTIATE_TEST_SUITE_P(
     detached, Scenarios,
     testing::Values(Case{"detached_operations_end_with_finish", {1, 2, 3, 4}},
+                    Case{"who_waits_for_what_a_group_took_along_is_told", {2, 3}},
+                    Case{"messages_that_a_group_leaves_stop_nobody",
+                         {2, 3},
+                         {"QPMESH_UNEXPECTED_MESSAGES_MAX=50"}},
                     Case{"finish_tells_of_detached_operations_that_do_not_end", {1, 2}},
                     Case{"a_communicator_takes_its_detached_operations_along", {1, 2, 3}}),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    left_over_tcp, Scenarios,
+    testing::Values(
+        Case{"a_message_that_goes_back_is_what_a_posted_receive_waits_for",
+             {2},
+             {"QPMESH_TRANSPORT=tcp"}},
+        Case{"buffers_of_a_list_may_go_while_a_request_uses_them", {2}, {"QPMESH_TRANSPORT=tcp"}},
+        Case{"own_memory_is_seen_whatever_joins_the_ranks", {2, 3}, {"QPMESH_TRANSPORT=tcp"}},
+        Case{"who_waits_for_what_a_group_took_along_is_told", {2}, {"QPMESH_TRANSPORT=tcp"}},
+        Case{"messages_that_a_group_leaves_stop_nobody",
+             {2},
+             {"QPMESH_TRANSPORT=tcp", "QPMESH_UNEXPECTED_MESSAGES_MAX=50"}}),
     name_of);
 
 INSTANTIATE_TEST_SUITE_P(
@@ -166,6 +189,8 @@ INSTANTIATE_TEST_SUITE_P(own_memory, Scenarios,
                                               {1, 2},
                                               {"QPMESH_ARENA_BYTES_MAX=67108864"}},
                                          Case{"buffers_of_others_are_seen", {1, 2, 3}},
+                                         Case{"buffers_of_a_list_may_go_while_a_request_uses_them",
+                                              {1, 3}},
                                          Case{"containers_lie_in_the_arena", {1, 2}}),
                          name_of);
 
@@ -583,9 +608,11 @@ INSTANTIATE_TEST_SUITE_P(a_progress_thread_over_tcp, Scenarios,
                                                        "QPMESH_TRANSPORT=tcp"})),
                          name_of);
 
-const std::vector<Case> end_cases{{"functions_are_called_at_the_end", {1, 2, 4}},
-                                  {"a_function_at_the_end_is_refused_what_it_may_not_do", {2}},
-                                  {"a_function_at_the_end_outlives_its_request", {1, 2}}};
+const std::vector<Case> end_cases{
+    {"functions_are_called_at_the_end", {1, 2, 4}},
+    {"finish_is_refused_while_another_thread_receives", {1, 2}, {"QPMESH_THREADS=several"}},
+    {"a_function_at_the_end_is_refused_what_it_may_not_do", {2}},
+    {"a_function_at_the_end_outlives_its_request", {1, 2}}};
 INSTANTIATE_TEST_SUITE_P(ends, Scenarios, testing::ValuesIn(end_cases), name_of);
 INSTANTIATE_TEST_SUITE_P(ends_with_a_progress_thread, Scenarios,
                          testing::ValuesIn(cases_with({end_cases}, {"QPMESH_PROGRESS_THREAD=yes"})),

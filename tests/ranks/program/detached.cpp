@@ -84,10 +84,69 @@ void a_communicator_takes_its_detached_operations_along(Communicator& world, Arg
   world.barrier();
 }
 
+// Who waits for a message that is never sent in full is told, however far it was with it.
+void who_waits_for_what_a_group_took_along_is_told(Communicator& world, Arguments) {
+  for (const bool holds : {true, false}) {
+    Communicator group = world.duplicate();
+    if (world.rank() == 0) {
+      const Bytes unread = pattern(3'000'000, 1);
+      group.send_async(unread, 1, 1).detach();
+      world.receive<int>(1, 2);
+      group = world.duplicate();
+      world.barrier();
+      continue;
+    }
+    std::optional<Message> message;
+    if (world.rank() == 1) {
+      if (holds) message = group.match(0, 1);
+      else group.probe(0, 1);
+      world.send(0, 0, 2);
+    }
+    const Communicator other = world.duplicate();
+    world.barrier();
+    if (world.rank() != 1) continue;
+    Bytes all(3'000'000);
+    const Expected told{ErrorCode::aborted, 0, "receive", "*", "*"};
+    if (holds) expect_error([&] { message->receive(all); }, told);
+    else expect_error([&] { group.receive(all, 0, 1); }, told);
+  }
+  world.barrier();
+}
+
+// Messages that nobody received go with their group: they take no room of a limit, nor of a ring.
+void messages_that_a_group_leaves_stop_nobody(Communicator& world, Arguments) {
+  const Bytes unread = pattern(8'000, 1);
+  const int next = (world.rank() + 1) % world.size();
+  const int previous = (world.rank() + world.size() - 1) % world.size();
+  for (int i = 0; i < 300; ++i) {
+    Communicator group = world.duplicate();
+    group.send_async(unread, next, 1).detach();
+    group.finish();
+  }
+  // Without finish(), where messages come when it has gone.
+  for (int i = 0; i < 300; ++i) {
+    std::optional<Communicator> group = world.duplicate();
+    if (world.rank() == 1) group.reset();
+    world.barrier();
+    if (world.rank() == 0) group->send(i, 1, 1);
+    world.barrier();
+  }
+  Request sent = world.send_async(unread, next, 2);
+  Bytes received(unread.size());
+  world.receive(received, previous, 2);
+  sent.wait();
+  check_pattern(received, 1);
+  world.barrier();
+}
+
 }  // namespace
 
 std::vector<Scenario> detached_scenarios() {
-  return {in_world("detached_operations_end_with_finish", detached_operations_end_with_finish),
+  return {in_world("who_waits_for_what_a_group_took_along_is_told",
+                   who_waits_for_what_a_group_took_along_is_told),
+          in_world("messages_that_a_group_leaves_stop_nobody",
+                   messages_that_a_group_leaves_stop_nobody),
+          in_world("detached_operations_end_with_finish", detached_operations_end_with_finish),
           in_world("finish_tells_of_detached_operations_that_do_not_end",
                    finish_tells_of_detached_operations_that_do_not_end),
           in_world("a_communicator_takes_its_detached_operations_along",

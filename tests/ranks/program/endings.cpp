@@ -108,6 +108,20 @@ void the_last_rank_is_killed(Arguments arguments) {
   survive(world, survivors, arguments[0], died, died_hint);
 }
 
+// A probe that timed out broke nothing, and its program went on: who waits for the rank when it has
+// left is told of that rank.
+void a_deadline_that_was_outlived_blames_nobody(Arguments) {
+  Communicator world = init();
+  if (world.rank() == 2)
+    expect_error([&] { world.probe(0, 9, {.timeout = 20ms}); },
+                 {ErrorCode::timeout, 0, "probe", "*", "*"});
+  world.barrier();
+  if (world.rank() == 2) return;
+  int never = 0;
+  expect_error([&] { world.receive(never, world.rank() == 0 ? 1 : 2); },
+               {ErrorCode::peer_dead, 2, "receive", "rank 2 * has left: *", "*"});
+}
+
 void the_last_rank_leaves(Arguments arguments) {
   Communicator world = init();
   const bool leaver = world.rank() == world.size() - 1;
@@ -365,19 +379,21 @@ void a_member_dies_right_after_split(Arguments arguments) {
 }  // namespace
 
 std::vector<Scenario> ending_scenarios() {
-  return {{"the_last_rank_is_killed", the_last_rank_is_killed},
-          {"rank_0_closes_its_descriptors", rank_0_closes_its_descriptors},
-          {"the_last_rank_leaves", the_last_rank_leaves},
-          {"a_second_thread_aborts", a_second_thread_aborts},
-          {"all_others_leave", all_others_leave},
-          {"wait_any_gives_up", wait_any_gives_up},
-          {"a_member_of_two_contexts_dies", a_member_of_two_contexts_dies},
-          {"a_sender_takes_its_buffer_back", a_sender_takes_its_buffer_back},
-          {"a_giver_is_killed", a_giver_is_killed},
-          in_world("long_messages_until", long_messages_until),
-          in_world("a_sender_sleeps_for_a_credit", a_sender_sleeps_for_a_credit),
-          {"a_member_dies_right_after_split", a_member_dies_right_after_split},
-          in_world("the_last_rank_is_late", the_last_rank_is_late)};
+  return {
+      {"the_last_rank_is_killed", the_last_rank_is_killed},
+      {"rank_0_closes_its_descriptors", rank_0_closes_its_descriptors},
+      {"the_last_rank_leaves", the_last_rank_leaves},
+      {"a_deadline_that_was_outlived_blames_nobody", a_deadline_that_was_outlived_blames_nobody},
+      {"a_second_thread_aborts", a_second_thread_aborts},
+      {"all_others_leave", all_others_leave},
+      {"wait_any_gives_up", wait_any_gives_up},
+      {"a_member_of_two_contexts_dies", a_member_of_two_contexts_dies},
+      {"a_sender_takes_its_buffer_back", a_sender_takes_its_buffer_back},
+      {"a_giver_is_killed", a_giver_is_killed},
+      in_world("long_messages_until", long_messages_until),
+      in_world("a_sender_sleeps_for_a_credit", a_sender_sleeps_for_a_credit),
+      {"a_member_dies_right_after_split", a_member_dies_right_after_split},
+      in_world("the_last_rank_is_late", the_last_rank_is_late)};
 }
 
 }  // namespace qpmesh::ranks

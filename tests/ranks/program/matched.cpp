@@ -234,18 +234,77 @@ void the_head_of_a_longer_message_is_received(Communicator& world, Arguments) {
   world.barrier();
 }
 
+// Receives that were posted while it was held come before those that are posted later.
+void a_message_that_goes_back_is_what_a_posted_receive_waits_for(Communicator& world, Arguments) {
+  const int me = world.rank();
+  const int next = (me + 1) % world.size();
+  const int previous = (me + world.size() - 1) % world.size();
+  int tag = 10;
+  for (const std::size_t bytes : lengths) {
+    for (const int source : {previous, any_source}) {
+      ++tag;
+      const Bytes first = pattern(bytes, me);
+      const Bytes second = pattern(bytes, me + 50);
+      std::vector<Request> sent;
+      sent.push_back(world.send_async(first, next, tag));
+      std::optional<Message> message = world.match(previous, tag);
+      Bytes less(bytes > 0 ? bytes - 1 : 0);
+      Bytes one(bytes);
+      Bytes other(bytes);
+      Request too_small = world.receive_async(less, source, tag);
+      Request early = world.receive_async(one, source, tag);
+      int told = 0;
+      early.on_end([&] { ++told; });
+      if (bytes == 0) check(too_small.cancel(), "nothing is too small for no bytes");
+      message.reset();
+      world.barrier();  // nothing else comes before
+      if (bytes > 0) {
+        expect_error([&] { too_small.wait(); },
+                     {ErrorCode::truncated, previous, "receive_async", "*", "*"});
+      }
+      sent.push_back(world.send_async(second, next, tag));
+      early.wait();
+      check_equal(told, 1);
+      check_pattern(one, previous);
+      world.receive(other, source, tag);
+      check_pattern(other, previous + 50);
+      wait_all(sent);
+    }
+  }
+}
+
+// Whatever the order in which they go back, and whatever came meanwhile.
+void messages_that_go_back_keep_their_order(Communicator& world, Arguments) {
+  const int me = world.rank();
+  const int next = (me + 1) % world.size();
+  const int previous = (me + world.size() - 1) % world.size();
+  for (int value = 0; value < 6; ++value) world.send(value, next, 10 + value % 2);
+  std::vector<Message> held;
+  for (int i = 0; i < 3; ++i) held.push_back(world.match(previous, 10));
+  held.push_back(world.match(previous, 11));
+  for (const std::size_t i : {std::size_t{1}, std::size_t{3}, std::size_t{0}, std::size_t{2}})
+    const Message goes_back = std::move(held[i]);
+  for (int value = 0; value < 6; ++value)
+    check_equal(world.receive<int>(previous, any_tag)[0], value);
+  world.barrier();
+}
+
 }  // namespace
 
 std::vector<Scenario> matched_scenarios() {
-  return {in_world("a_matched_message_is_nobody_elses", a_matched_message_is_nobody_elses),
-          in_world("a_message_that_was_not_received_is_first_in_line_again",
-                   a_message_that_was_not_received_is_first_in_line_again),
-          in_world("a_held_message_outlives_its_handle", a_held_message_outlives_its_handle),
-          in_world("a_synchronous_send_ends_with_its_receive",
-                   a_synchronous_send_ends_with_its_receive),
-          in_world("an_exchange_may_have_two_tags", an_exchange_may_have_two_tags),
-          in_world("the_head_of_a_longer_message_is_received",
-                   the_head_of_a_longer_message_is_received)};
+  return {
+      in_world("a_message_that_goes_back_is_what_a_posted_receive_waits_for",
+               a_message_that_goes_back_is_what_a_posted_receive_waits_for),
+      in_world("messages_that_go_back_keep_their_order", messages_that_go_back_keep_their_order),
+      in_world("a_matched_message_is_nobody_elses", a_matched_message_is_nobody_elses),
+      in_world("a_message_that_was_not_received_is_first_in_line_again",
+               a_message_that_was_not_received_is_first_in_line_again),
+      in_world("a_held_message_outlives_its_handle", a_held_message_outlives_its_handle),
+      in_world("a_synchronous_send_ends_with_its_receive",
+               a_synchronous_send_ends_with_its_receive),
+      in_world("an_exchange_may_have_two_tags", an_exchange_may_have_two_tags),
+      in_world("the_head_of_a_longer_message_is_received",
+               the_head_of_a_longer_message_is_received)};
 }
 
 }  // namespace qpmesh::ranks

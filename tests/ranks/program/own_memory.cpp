@@ -107,10 +107,60 @@ void containers_lie_in_the_arena(Communicator& world, Arguments) {
                 "align to 128 bytes at most"});
 }
 
+// Each Buffer of a list stays until the request has ended, and not the first alone.
+void buffers_of_a_list_may_go_while_a_request_uses_them(Communicator& world, Arguments) {
+  constexpr std::size_t count = std::size_t{1} << 18;
+  const auto size = static_cast<std::size_t>(world.size());
+  const std::vector<std::size_t> counts(size, count);
+  const auto buffers = [&](int first) {
+    std::vector<Buffer<int>> all;
+    for (std::size_t i = 0; i < size; ++i) {
+      all.push_back(world.allocate_here<int>(count));
+      std::ranges::fill(all.back(), first + static_cast<int>(i));
+    }
+    return all;
+  };
+  std::vector<int> taken(size * count);
+  const std::vector<int> given(size * count, 7);
+  Request sends;
+  Request receives;
+  {
+    const std::vector<Buffer<int>> in = buffers(1000 * world.rank());
+    sends = world.alltoall_async(blocks(in), blocks(taken, counts));
+    std::vector<Buffer<int>> out = buffers(-1);
+    receives = world.alltoall_async(blocks(given, counts), blocks(out));
+  }
+  // Would get the same memory again.
+  const std::vector<Buffer<int>> later = buffers(-100);
+  sends.wait();
+  receives.wait();
+  for (std::size_t from = 0; from < size; ++from) {
+    check(std::ranges::all_of(
+              std::span{taken}.subspan(from * count, count),
+              [&](int each) { return each == 1000 * static_cast<int>(from) + world.rank(); }),
+          "what a rank gave is what it was when it called");
+    check(std::ranges::all_of(later[from],
+                              [&](int each) { return each == -100 + static_cast<int>(from); }),
+          "nobody writes into memory that is another's");
+  }
+  world.barrier();
+}
+
+void own_memory_is_seen_whatever_joins_the_ranks(Communicator& world, Arguments) {
+  Buffer<int> mine = world.allocate<int>(10);
+  mine[3] = 5;
+  check_equal(mine.view_of(world.rank())[3], 5);
+  world.barrier();
+}
+
 }  // namespace
 
 std::vector<Scenario> own_memory_scenarios() {
-  return {in_world("memory_of_one_rank_is_used_like_any", memory_of_one_rank_is_used_like_any),
+  return {in_world("buffers_of_a_list_may_go_while_a_request_uses_them",
+                   buffers_of_a_list_may_go_while_a_request_uses_them),
+          in_world("own_memory_is_seen_whatever_joins_the_ranks",
+                   own_memory_is_seen_whatever_joins_the_ranks),
+          in_world("memory_of_one_rank_is_used_like_any", memory_of_one_rank_is_used_like_any),
           in_world("one_rank_without_memory_goes_on", one_rank_without_memory_goes_on),
           in_world("buffers_of_others_are_seen", buffers_of_others_are_seen),
           in_world("containers_lie_in_the_arena", containers_lie_in_the_arena)};

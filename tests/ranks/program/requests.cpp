@@ -1,6 +1,7 @@
 // What becomes of a request that is not simply waited for: two contexts, cancelled, told before,
 // left by an exception or by finish().
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <thread>
 
@@ -379,10 +380,87 @@ void an_exception_gives_no_source_back_that_is_read(Arguments arguments) {
   } catch (const Error&) {}
 }
 
+// By the call that ends it: what the function uses may go when that has returned.
+void a_function_is_called_by_the_call_that_takes_its_receive_back(Communicator& world, Arguments) {
+  int never = 0;
+  for (const std::string how : {"cancel", "deadline", "exception"}) {
+    int told = 0;
+    try {
+      Request request = world.receive_async(never, world.rank(), 1, {.timeout = 20ms});
+      request.on_end([&] { ++told; });
+      if (how == "cancel") check(request.cancel(), "taken back");
+      if (how == "deadline")
+        expect_error([&] { request.wait(); },
+                     {ErrorCode::timeout, any_peer_at_all, "receive_async", "*", "*"});
+      if (how == "exception") throw std::runtime_error{"of the program"};
+      check_equal(told, 1);
+    } catch (const std::runtime_error& error) {
+      if (how != "exception") throw;
+    }
+    check_equal(told, 1);
+  }
+  Request{}.on_end([] { throw std::runtime_error{"is logged"}; });
+  world.barrier();
+}
+
+void wait_any_ends_at_the_first_deadline(Communicator& world, Arguments) {
+  for (const bool first : {true, false}) {
+    std::array<int, 2> never{};
+    std::vector<Request> requests;
+    for (const bool limited : {first, !first}) {
+      requests.push_back(world.receive_async(never[limited ? 1 : 0], world.rank(), 1,
+                                             {.timeout = limited ? TimeLimit{50ms} : no_limit}));
+    }
+    expect_error([&] { wait_any(requests); },
+                 {ErrorCode::timeout, any_peer_at_all, "wait_any", "*", "*"});
+    for (Request& request : requests) check(request.cancel(), "nothing came");
+  }
+  world.barrier();
+}
+
+void test_any_goes_round(Communicator& world, Arguments) {
+  std::array<int, 2> values{};
+  std::vector<Request> requests(2);
+  std::array<int, 2> found{};
+  for (int i = 0; i < 10; ++i) {
+    for (std::size_t slot = 0; slot < 2; ++slot) {
+      if (requests[slot].is_in_flight()) continue;
+      world.send(i, world.rank(), static_cast<int>(slot));
+      requests[slot] = world.receive_async(values[slot], world.rank(), static_cast<int>(slot));
+    }
+    const auto index = test_any(requests);
+    check(index.has_value(), "both are done");
+    requests[*index].wait();
+    ++found[*index];
+  }
+  check_equal(found[0], 5);
+  check_equal(found[1], 5);
+  wait_all(requests);
+  world.barrier();
+}
+
+void the_longest_wait_is_one(Communicator& world, Arguments) {
+  const int peer = world.rank() ^ 1;
+  int value = 0;
+  Request request = world.receive_async(value, peer, 1);
+  std::this_thread::sleep_for(20ms);
+  const int seven = 7;
+  Request sent = world.send_async(seven, peer, 1);
+  check(request.wait_for(milliseconds::max()), "it has come");
+  check_equal(value, 7);
+  sent.wait();
+  world.barrier();
+}
+
 }  // namespace
 
 std::vector<Scenario> request_scenarios() {
   return {
+      in_world("a_function_is_called_by_the_call_that_takes_its_receive_back",
+               a_function_is_called_by_the_call_that_takes_its_receive_back),
+      in_world("wait_any_ends_at_the_first_deadline", wait_any_ends_at_the_first_deadline),
+      in_world("test_any_goes_round", test_any_goes_round),
+      in_world("the_longest_wait_is_one", the_longest_wait_is_one),
       in_world("wait_any_hears_every_context", wait_any_hears_every_context),
       in_world("wait_all_in_opposite_orders", wait_all_in_opposite_orders),
       in_world("finish_names_what_is_in_flight", finish_names_what_is_in_flight),

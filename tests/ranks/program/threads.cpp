@@ -388,6 +388,39 @@ void functions_are_called_at_the_end(Communicator& world, Arguments) {
   }
 }
 
+// A call that still waits is in flight as a request is.
+void finish_is_refused_while_another_thread_receives(Communicator& world, Arguments) {
+  for (const bool probes : {false, true}) {
+    int refused = 0;
+    while (refused == 0) {
+      Communicator group = world.self();
+      std::atomic<bool> comes{false};
+      std::thread other{[&] {
+        comes = true;
+        try {
+          if (probes) group.probe(0, 3);
+          group.receive<int>(0, 3);
+        } catch (const Error& error) {  // finish() came first: another round
+          check(error.code() == ErrorCode::bad_argument, error.what());
+        }
+      }};
+      while (!comes) {}
+      std::this_thread::yield();
+      try {
+        group.finish();
+      } catch (const Error& error) {
+        ++refused;
+        check_error(error, {ErrorCode::bad_argument, no_peer, "finish",
+                            "another thread is in a call of the communicator that still waits",
+                            "let every call return before finish()"});
+        group.send(1, 0, 3);
+      }
+      other.join();
+    }
+  }
+  world.barrier();
+}
+
 void a_function_at_the_end_is_refused_what_it_may_not_do(Communicator& world, Arguments) {
   const int peer = world.rank() ^ 1;
   int value = 0;
@@ -494,6 +527,8 @@ std::vector<Scenario> thread_scenarios() {
          all_threads_hear_a_death(world, arguments);
        }},
       in_world("functions_are_called_at_the_end", functions_are_called_at_the_end),
+      in_world("finish_is_refused_while_another_thread_receives",
+               finish_is_refused_while_another_thread_receives),
       in_world("a_function_at_the_end_is_refused_what_it_may_not_do",
                a_function_at_the_end_is_refused_what_it_may_not_do),
       in_world("a_function_at_the_end_outlives_its_request",
