@@ -60,7 +60,7 @@ class Launch {
     if (pid_ == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       // A shell cannot trap what its parents ignore, as they do for a job in the background.
-      for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2})
+      for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP})
         ::signal(signal, SIG_DFL);
       ::dup2(pipes[0][0], 0);
       ::dup2(pipes[1][1], 1);

@@ -257,6 +257,7 @@ TEST(qpmesh_run, forwards_signals_to_all_ranks_and_what_they_started) {
   for (const auto& [number, name] : {std::pair{SIGINT, "INT"},
                                      {SIGTERM, "TERM"},
                                      {SIGHUP, "HUP"},
+                                     {SIGQUIT, "QUIT"},
                                      {SIGUSR1, "USR1"},
                                      {SIGUSR2, "USR2"}}) {
     // The rank is the outer shell; the inner one, in the foreground, hears it too.
@@ -273,6 +274,19 @@ TEST(qpmesh_run, forwards_signals_to_all_ranks_and_what_they_started) {
     const std::string out = fmt::format("outer {}", name);
     EXPECT_EQ(heard, (std::vector<std::string>{in, in, out, out, "ready", "ready"}));
   }
+}
+
+TEST(qpmesh_run, stops_and_goes_on_with_its_ranks) {
+  Launch run{job({"-np", "2"}, "echo $QPMESH_RANK $$; exec sleep 60")};
+  ASSERT_TRUE(run.sees_lines(2));
+  const auto ranks = pids_of(run, 2);
+  ASSERT_EQ(::kill(run.pid(), SIGTSTP), 0);
+  for (const pid_t pid : {ranks[0], ranks[1], run.pid()}) EXPECT_TRUE(await_state(pid, "T"));
+  ASSERT_EQ(::kill(run.pid(), SIGCONT), 0);
+  for (const pid_t pid : {ranks[0], ranks[1], run.pid()}) EXPECT_TRUE(await_state(pid, "SR"));
+  ASSERT_EQ(::kill(run.pid(), SIGINT), 0);
+  EXPECT_EQ(run.wait(), 128 + SIGINT);
+  EXPECT_TRUE(nothing_is_left());
 }
 
 TEST(qpmesh_run, wakes_stopped_ranks_when_it_is_asked_to_end) {

@@ -247,6 +247,10 @@ class Job {
     while (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
       const auto signal = static_cast<int>(info.ssi_signo);
       if (signal != SIGCHLD) tell_all_signal(signal);
+      if (signal == SIGTSTP) {
+        stop();
+        tell_all_signal(SIGCONT);
+      }
       if (signal == SIGTERM)
         readers_until_ =
             std::min(readers_until_, until_readers_are_left(system_, plan_.job.grace_ms));

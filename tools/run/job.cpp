@@ -153,6 +153,10 @@ class Job {
       const auto signal = static_cast<int>(info.ssi_signo);
       if (signal == SIGCHLD) {
         tell_of_terminal_stops();
+      } else if (signal == SIGTSTP) {
+        signal_all(SIGTSTP);
+        stop();
+        signal_all(SIGCONT);
       } else {
         signal_all(signal);
         if (signal != SIGUSR1 && signal != SIGUSR2)

@@ -30,6 +30,8 @@ base::UniqueFd take_signals(sigset_t& mask_before) {
   return signals;
 }
 
+void stop() { ::raise(SIGSTOP); }
+
 void say(const std::string& line) {
   const std::string text = fmt::format("qpmesh-run: {}\n", line);
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());

@@ -12,7 +12,8 @@
 
 namespace qpmesh::run {
 
-inline constexpr std::array<int, 5> forwarded_signals{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+inline constexpr std::array forwarded_signals{SIGINT,  SIGTERM, SIGHUP, SIGQUIT,
+                                              SIGUSR1, SIGUSR2, SIGTSTP};
 
 // Blocks these and SIGCHLD, and answers with the descriptor where they are read. Throws RunError.
 base::UniqueFd take_signals(sigset_t& mask_before);
@@ -22,6 +23,9 @@ base::UniqueFd take_signals(sigset_t& mask_before);
 inline Deadline until_readers_are_left(const base::System& system, int grace_ms) {
   return system.now() + 2 * std::chrono::milliseconds{grace_ms};
 }
+
+// Until SIGCONT. Of SIGTSTP, which is read here: whoever stopped us sees it, as a shell does.
+void stop();
 
 void say(const std::string& line);
 
