@@ -117,6 +117,7 @@ void Array::take(py::handle object, Use use) {
   if (object.is_none()) return;
   if (take_number(object.ptr())) return;
   if (take_numpy(object.ptr(), use)) return;
+  if (take_scalar(object.ptr())) return;
   if (!take_buffer(object.ptr(), use)) take_tensor(object);
 }
 
@@ -141,6 +142,26 @@ bool Array::take_number(PyObject* object) {
   }
   if (PyComplex_Check(object)) return keep(PyComplex_AsCComplex(object), of_complex(16));
   return false;
+}
+
+// A number of numpy's is a buffer that cannot be written.
+bool Array::take_scalar(PyObject* object) {
+  if (PyObject_CheckBuffer(object) == 0 ||
+      !std::string_view{Py_TYPE(object)->tp_name}.starts_with("numpy.") ||
+      !py::isinstance(object, py::module_::import("numpy").attr("generic")))
+    return false;
+  Py_buffer view{};
+  if (PyObject_GetBuffer(object, &view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) != 0)
+    throw py::error_already_set();
+  format_ = format_of(view.format, static_cast<std::size_t>(view.itemsize));
+  const bool fits = format_.kind != Kind::other && format_.bytes <= number_.size();
+  if (fits) std::memcpy(number_.data(), view.buf, format_.bytes);
+  PyBuffer_Release(&view);
+  if (!fits) return false;
+  data_ = number_.data();
+  count_ = 1;
+  owner_ = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(Py_TYPE(object)));
+  return is_number_ = true;
 }
 
 // The buffer protocol of a numpy array builds a text for its elements: 300 ns.
@@ -208,6 +229,10 @@ AnyElements Array::elements(std::size_t first, std::size_t count) const noexcept
 }
 
 py::object Array::number() const {
+  if (owner_) {  // as numpy has it
+    const py::bytes value{static_cast<const char*>(data_), format_.bytes};
+    return py::module_::import("numpy").attr("frombuffer")(value, owner_)[py::int_(0)];
+  }
   const auto get = [&]<class T>(T value) {
     std::memcpy(&value, data_, sizeof value);
     return value;

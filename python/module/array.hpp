@@ -37,8 +37,8 @@ class Array {
   Array& operator=(const Array&) = delete;
 
   // Once, into nothing. A contiguous array by the buffer protocol (numpy, array.array, bytes,
-  // memoryview) or by DLPack (a tensor in the host's memory), or an int, float, complex or bool: an
-  // array of one. None is nothing. Throws py::error_already_set, py::type_error, py::buffer_error.
+  // memoryview) or by DLPack (a tensor in the host's memory), or an int, float, complex or bool, of
+  // Python's or of numpy's: an array of one. None is nothing. Throws py::error_already_set, py::type_error, py::buffer_error.
   void take(py::handle object, Use use);
 
   bool is_number() const noexcept { return is_number_; }
@@ -55,12 +55,13 @@ class Array {
 
  private:
   bool take_number(PyObject* object);
+  bool take_scalar(PyObject* object);
   bool take_numpy(PyObject* object, Use use);
   bool take_buffer(PyObject* object, Use use);
   void take_tensor(py::handle object);
 
   Py_buffer view_{};  // where it has an obj: of the buffer protocol
-  py::object owner_;  // a numpy array, or DLPack's capsule
+  py::object owner_;  // a numpy array, DLPack's capsule, or the type of a number of numpy's
   alignas(16) std::array<std::byte, 16> number_{};
   void* data_ = nullptr;
   std::size_t count_ = 0;

@@ -24,7 +24,13 @@ constexpr std::array reductions{Named{"sum", sum},
                                 Named{"logical_or", logical_or},
                                 Named{"logical_xor", logical_xor}};
 
-py::object element_type_of(py::handle data) { return numpy("asarray")(data).attr("dtype"); }
+// What numpy takes for a text are bytes.
+py::object array_of(py::handle data) {
+  if (PyBytes_Check(data.ptr()) != 0 || PyByteArray_Check(data.ptr()) != 0)
+    return numpy("frombuffer")(data, "uint8");
+  return numpy("asarray")(data);
+}
+py::object element_type_of(py::handle data) { return array_of(data).attr("dtype"); }
 
 py::object view_of(const void* data, std::size_t bytes, py::handle element_type) {
   const auto memory =
@@ -69,7 +75,7 @@ void Operation::take_gathered(py::handle data, py::handle into, int times) {
     take_out(into);
     return give(into);
   }
-  const py::object array = numpy("asarray")(data);
+  const py::object array = array_of(data);
   const py::object shape = py::make_tuple(times) + array.attr("shape");
   give(numpy("empty")(shape, array.attr("dtype")));
   take_out(object);

@@ -44,6 +44,14 @@ with qpmesh.init() as world:
     assert world.allreduce(0.5) == 0.5 * size and world.allreduce(1j) == 1j * size
     assert world.allreduce(rank == 0, "logical_or") is True
     assert world.allreduce(numpy.ones(3).mean()) == size
+    for number in (numpy.float32(1.5), numpy.int16(rank), numpy.uint64(7), numpy.complex64(1 + rank * 1j), numpy.longdouble(0.25)):
+        everybody = [numpy.frombuffer(each, number.dtype)[0] for each in world.allgather(number.tobytes())]
+        total = world.allreduce(number)
+        assert type(total) is type(number) and total == sum(everybody), total
+        assert world.broadcast(number, size - 1) == everybody[-1]
+        assert len(world.allgather(number)) == size and world.allgather(number)[rank] == number
+    assert world.allreduce(numpy.bool_(rank == 0), "logical_or") == numpy.bool_(True)
+    assert world.allgather(b"ab").tolist() == [[97, 98]] * size
     assert world.allgather(rank) == list(ranks)
     assert world.broadcast(rank + 7, size - 1) == size + 6
     assert world.scan(1) == rank + 1
