@@ -76,19 +76,19 @@ class Matching {
       : posted_{Posted{static_cast<std::size_t>(rank_count)},
                 Posted{static_cast<std::size_t>(rank_count)}} {}
 
-  // The first posted receive that takes this message; nullptr: none.
-  ReceiveOperation* find_posted(const Envelope& envelope) noexcept {
-    Posted& posted = posted_[index(envelope.key)];
-    ReceiveOperation* const receive = first_match(posted.of(envelope.source), envelope);
-    if (posted.of_any.empty()) [[likely]]
-      return receive;
-    ReceiveOperation* const any = first_match(posted.of_any, envelope);
-    return any != nullptr && (receive == nullptr || any->order < receive->order) ? any : receive;
-  }
-  // The same, removed from its list.
+  // The first posted receive that takes this message, removed from its list; nullptr: none.
   ReceiveOperation* take_posted(const Envelope& envelope) noexcept {
-    ReceiveOperation* const receive = find_posted(envelope);
-    if (receive != nullptr) unpost(*receive);
+    Posted& posted = posted_[index(envelope.key)];
+    List<ReceiveOperation>* list = &posted.of(envelope.source);
+    ReceiveOperation* receive = first_match(*list, envelope);
+    if (!posted.of_any.empty()) [[unlikely]] {
+      ReceiveOperation* const any = first_match(posted.of_any, envelope);
+      if (any != nullptr && (receive == nullptr || any->order < receive->order)) {
+        receive = any;
+        list = &posted.of_any;
+      }
+    }
+    if (receive != nullptr) list->remove(*receive);
     return receive;
   }
   // The first message in line for the receive, left in line; nullptr: none.

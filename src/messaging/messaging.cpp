@@ -119,12 +119,11 @@ std::optional<HeldMessage> Messaging::hold(const ReceiveOperation& pattern) noex
 
 void Messaging::put_back(const HeldMessage& held) noexcept {
   Matching& matching = core_->matching;
-  // Receives that were posted meanwhile may wait for it; but for one that has asked its sender for
-  // a later message.
+  // Receives that were posted meanwhile may wait for it. None of them has asked its sender for a
+  // later message: those of collectives alone do.
   while (Unexpected* const message = matching.find_held(held)) {
-    ReceiveOperation* const receive = matching.find_posted(message->envelope);
-    if (receive == nullptr || is_preposted(receive->state)) return matching.put_back(*message);
-    matching.unpost(*receive);
+    ReceiveOperation* const receive = matching.take_posted(message->envelope);
+    if (receive == nullptr) return matching.put_back(*message);
     start_or_fail(*core_, *receive, [&] { take_unexpected(*core_, *receive, *message); });
   }
   core_->engine.run_ready_soon();
