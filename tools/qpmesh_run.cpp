@@ -74,7 +74,7 @@ void fill_standard_streams() {
 // Numbers are decimal: CLI11 takes 010 for eight.
 const CLI::Validator decimal{
     [](std::string& text) {
-      text.erase(0, std::min(text.find_first_not_of('0'), text.empty() ? 0 : text.size() - 1));
+      text.erase(0, std::min(text.find_first_not_of(" +0"), text.empty() ? 0 : text.size() - 1));
       return std::string{};
     },
     ""};
@@ -127,7 +127,12 @@ int run(qpmesh::run::JobPlan job, const HostOptions& options) {
   if (plan.hosts.size() > 1) job.secret = qpmesh::run::make_job();
   plan.job = std::move(job);
   plan.shell.command = shell_of(options.ssh);
-  plan.shell.program = options.remote_run.empty() ? own_path() : options.remote_run;
+  // What the user wrote, as ~/bin/qpmesh-run, may mean more to a shell than it says.
+  plan.shell.program = options.remote_run;
+  if (options.remote_run.empty()) {
+    const bool is_for_a_shell = qpmesh::run::is_ssh(plan.shell.command);
+    plan.shell.program = is_for_a_shell ? qpmesh::run::word_for_a_shell(own_path()) : own_path();
+  }
   enter(options);
   plan.directory = options.directory.starts_with('/') ? options.directory
                                                       : std::filesystem::current_path().string();

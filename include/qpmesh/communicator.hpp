@@ -515,7 +515,7 @@ class QPMESH_API Communicator {
   // The loop sleeps now. Returns how long it may, at most 1 s; 0: something has happened already.
   std::chrono::milliseconds arm_wait();
   // Collective goodbye; the communicator cannot be used afterwards. Error{bad_argument}, and it
-  // can: a request is still in flight, which is named.
+  // can: a request is still in flight, which is named, or another thread waits for a message of it.
   void finish(const CallOptions& options = {});
   // Ends this context on every rank: operations in flight and all later ones
   // throw Error{aborted} with the reason.

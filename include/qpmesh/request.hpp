@@ -181,7 +181,8 @@ class [[nodiscard]] QPMESH_API Request {
   // The operation is left to itself, and this request is an empty one. Nobody is told its end; an
   // error is logged, and breaks the communicator as ever. Its buffers are the operation's until
   // finish() has returned, or on_end(), which comes before, or a message from a peer tells that it
-  // is over. A communicator that goes without finish() ends it.
+  // is over. A communicator that goes without finish() ends it; of a send the other ranks are told:
+  // Error{aborted}.
   void detach();
 
   // Started, and neither test() nor wait() has told its end.
@@ -231,8 +232,8 @@ QPMESH_API bool test_all(std::span<Request> requests);
 // Index of a request that is done: its test() or wait() tells its end, and from then on it is
 // passed over. The search goes on, around, behind the one that was returned last: none starves
 // while a thread waits for the requests of one span.
-// requests.size() when all ends were told. It waits as long as the first deadline of one of them:
-// Error{timeout}, and all are as before. Empty span: Error{bad_argument}.
+// requests.size() when all ends were told. Error{timeout} when the shortest of their limits has
+// passed; all are in flight then as before. Empty span: Error{bad_argument}.
 QPMESH_API std::size_t wait_any(std::span<Request> requests);
 // The same in one look; nothing: none is done, or all ends were told.
 QPMESH_API std::optional<std::size_t> test_any(std::span<Request> requests);

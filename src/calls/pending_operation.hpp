@@ -32,6 +32,7 @@ class CallScope {
       : CallScope{communicator.context(), operation} {
     communicator.require_usable(operation);
     check_options(options, operation);
+    communicator.count_call();
   }
   ~CallScope() { context_.exit(); }
   CallScope(const CallScope&) = delete;

@@ -129,7 +129,6 @@ class CallHistory {
     remembered(next_operation_) = {next_operation_, signature_, last_call_};
     return {next_operation_++, signature_};
   }
-  std::uint32_t count() const noexcept { return next_operation_; }
   std::optional<Begun> last() const noexcept {
     if (next_operation_ == 0) return std::nullopt;
     return Begun{next_operation_ - 1, signature_};

@@ -98,6 +98,8 @@ class CommunicatorState {
     return prepared_[static_cast<std::size_t>(collective)][is_root ? 1 : 0];
   }
   CallHistory& history() noexcept { return history_; }
+  void count_call() noexcept { ++calls_made_; }
+  std::uint64_t calls_made() const noexcept { return calls_made_; }
   messaging::List<HeldRequest>& requests() noexcept { return requests_; }
   // What a request uses outlives the last handle. The first that is held takes one reference for
   // all: a count that is shared is too dear for each. self: of this object.
@@ -240,6 +242,7 @@ class CommunicatorState {
   std::unique_ptr<const Error> failure_;
   messaging::List<WaitingProbe> probes_;
   CallHistory history_;
+  std::uint64_t calls_made_ = 0;  // by the caller
   std::array<std::array<std::unique_ptr<PreparedCall>, 2>, collective_count> prepared_;
   messaging::List<HeldRequest> requests_;
   messaging::List<HeldRequest> detached_;

@@ -133,7 +133,7 @@ class Context final : public messaging::Listener, public progress::Pollable {
   // The caller's last error: what it says when it leaves. lasting: something broke. One that broke
   // nothing is forgotten by what the caller does after it.
   void remember_error(ErrorDetail detail, bool lasting) {
-    health_.remember(std::move(detail), lasting ? std::nullopt : std::optional{activity()});
+    health_.remember(std::move(detail), lasting ? std::nullopt : std::optional{calls_made()});
     told_finished_ = false;
   }
 
@@ -191,9 +191,8 @@ class Context final : public messaging::Listener, public progress::Pollable {
   void dismiss_threads() noexcept;  // none but the caller's is left
 
   // failures.cpp: what is learnt of peers, and what follows for communicators
-  void drain();  // takes what is here
-  // Grows with what the caller sends and the collectives that it calls.
-  std::uint64_t activity() const noexcept;
+  void drain();                               // takes what is here
+  std::uint64_t calls_made() const noexcept;  // of communicators, also of those that are gone
   void handle(const base::ControlEvent& event);
   void handle_frame(int peer, BlobView bytes);
   void take_failure(CommunicatorFailure failure);
@@ -238,7 +237,7 @@ class Context final : public messaging::Listener, public progress::Pollable {
   bool* progress_gone_ = nullptr;  // of the thread's: set when it has ended this context itself
   std::mutex control_mutex_;      // abort() comes from any thread; nothing on the hot path takes it
   bool has_left_ = false;         // said its goodbye
-  std::uint64_t past_calls_ = 0;  // of collectives, of communicators that are gone
+  std::uint64_t past_calls_ = 0;  // of communicators that are gone
   bool told_finished_ = false;    // with its last error
 };
 

@@ -355,7 +355,7 @@ void Context::finished(const CommunicatorState& communicator) {
 
 void Context::tell_farewell(Farewell::Reason reason) {
   send_control_to_all(encode({.kind = ControlFrame::Kind::leaving,
-                              .detail = health_.last_error(activity()),
+                              .detail = health_.last_error(calls_made()),
                               .reason = reason}));
 }
 

@@ -71,14 +71,14 @@ class PeerHealth {
   Deadline next_verdict() const noexcept { return next_verdict_; }
 
   // The error that this rank would say it left after. The newest counts: it is what the caller saw.
-  // outlived_after: by another number of this rank's activity; nothing: it is not.
-  void remember(ErrorDetail last_error, std::optional<std::uint64_t> outlived_after) {
-    last_error_ = std::move(last_error);
-    outlived_after_ = outlived_after;
+  // One that broke nothing counts until the caller makes another call: calls_made, where it was
+  // told. Nothing: it broke something, and counts for good.
+  void remember(ErrorDetail last_error, std::optional<std::uint64_t> calls_made) {
+    told_at_ = calls_made;
+    (calls_made ? passing_error_ : last_error_) = std::move(last_error);
   }
-  const ErrorDetail& last_error(std::uint64_t activity) noexcept {
-    if (outlived_after_ && *outlived_after_ != activity) last_error_ = {};
-    return last_error_;
+  const ErrorDetail& last_error(std::uint64_t calls_made) const noexcept {
+    return told_at_ == calls_made ? passing_error_ : last_error_;
   }
 
   // Of communicators that do not exist here yet.
@@ -99,7 +99,8 @@ class PeerHealth {
   bool any_left_ = false;
   Deadline next_verdict_ = no_deadline;  // none is due before
   ErrorDetail last_error_;
-  std::optional<std::uint64_t> outlived_after_;
+  ErrorDetail passing_error_;  // the newest one, if it was told at
+  std::optional<std::uint64_t> told_at_;
   std::vector<CommunicatorFailure> early_failures_;
 
   std::once_flag abort_begins_;

@@ -295,15 +295,15 @@ std::size_t find_done(std::span<const Request> requests, std::size_t begin, bool
 // starves and requests that end in their order cost one look each.
 thread_local constinit std::size_t begin = 0;
 
-// The first deadline of those in flight; 0: none has one.
-std::int64_t shortest_timeout_ms(std::span<const Request> requests) {
-  std::int64_t shortest = 0;
+// The one in flight whose deadline comes first; nullptr: none has one.
+const RequestState* first_to_expire(std::span<const Request> requests) {
+  const RequestState* first = nullptr;
   for (const Request& request : requests) {
-    if (!request.is_in_flight()) continue;
-    const std::int64_t timeout_ms = Access::state(request)->timeout_ms;
-    if (timeout_ms != 0 && (shortest == 0 || timeout_ms < shortest)) shortest = timeout_ms;
+    if (!request.is_in_flight() || Access::state(request)->timeout_ms == 0) continue;
+    const RequestState* const state = Access::state(request);
+    if (first == nullptr || state->timeout_ms < first->timeout_ms) first = state;
   }
-  return shortest;
+  return first;
 }
 
 }  // namespace
@@ -332,8 +332,9 @@ std::size_t wait_any(std::span<Request> requests) {
       }
       return Access::state(requests[found])->done();
     };
-    context::CommunicatorState& communicator = *state.communicator;
-    const std::int64_t timeout_ms = shortest_timeout_ms(requests);
+    const RequestState* const first = first_to_expire(requests);
+    const std::int64_t timeout_ms = first == nullptr ? 0 : first->timeout_ms;
+    context::CommunicatorState& communicator = *(first == nullptr ? state : *first).communicator;
     if (!communicator.wait(any_done, "wait_any", timeout_ms,
                            contexts.beside(communicator.context())))
       communicator.throw_timeout("wait_any", timeout_ms);

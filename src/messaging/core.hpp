@@ -10,7 +10,6 @@
 #include <memory>
 #include <span>
 #include <string_view>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -171,6 +170,10 @@ struct Core {
         matching{rank_count} {}
 
   Peer& peer(int rank) const noexcept { return *peers[static_cast<std::size_t>(rank)]; }
+  bool is_gone(std::uint64_t communicator) const noexcept {
+    const auto end = gone.begin() + static_cast<std::ptrdiff_t>(std::min(gone_count, gone.size()));
+    return std::find(gone.begin(), end, communicator) != end;
+  }
   // The operations with these numbers, if they are with this peer.
   SendOperation* find_send(const Peer& peer, std::uint32_t number) const noexcept {
     SendOperation* const send = sends.find(number);
@@ -194,8 +197,9 @@ struct Core {
   SlotMap<ReceiveOperation> receives;
   // Communicators, by id; empty while all is well.
   std::vector<std::pair<std::uint64_t, const Error*>> failed;
-  // Communicators that went without finish(): eight bytes of each are less than its messages.
-  std::unordered_set<std::uint64_t> gone;
+  // The last communicators that went where messages may still come: those are dropped.
+  std::array<std::uint64_t, 64> gone{};
+  std::size_t gone_count = 0;
   bool registration_failed = false;  // and was warned of
   bool links_failed = false;         // some peer's failure is not reported yet
   int closing = 0;                   // operations in that state

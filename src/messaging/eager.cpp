@@ -51,7 +51,7 @@ void unpin(Core& core, Unexpected& message) noexcept {
                             const TakenMessage& message) {
   // Nobody will ask for it.
   if (failure_of(core, envelope.communicator) != nullptr) return;
-  if (!core.gone.empty() && core.gone.contains(envelope.communicator)) return;
+  if (core.is_gone(envelope.communicator)) return;
   if (core.matching.messages_in_use() >= core.config.unexpected_messages_max) {
     return core.listener.communicator_failed(
         envelope.communicator,

@@ -96,16 +96,8 @@ void Messaging::start(ReceiveOperation& receive) noexcept {
 }
 void Messaging::start(ReceiveOperation& receive, const HeldMessage& held) noexcept {
   Unexpected* const message = core_->matching.find_held(held);
-  if (message == nullptr) {
-    core_->listener.communicator_failed(
-        receive.communicator,
-        {.code = ErrorCode::aborted,
-         .peer = held.envelope.source,
-         .operation = "receive",
-         .cause = "the message was taken back by its sender, whose communicator has gone",
-         .hint = "finish() waits for messages that are on their way"});
-    return start(receive);
-  }
+  // Its sender took it back, and its communicator fails when that is told.
+  if (message == nullptr) return start(receive);
   receive.state = ReceiveState::idle;
   receive.moved_bytes = 0;
   start_or_fail(*core_, receive, [&] { take_unexpected(*core_, receive, *message); });
@@ -122,9 +114,12 @@ void Messaging::put_back(const HeldMessage& held) noexcept {
   // Receives that were posted meanwhile may wait for it. None of them has asked its sender for a
   // later message: those of collectives alone do.
   while (Unexpected* const message = matching.find_held(held)) {
-    ReceiveOperation* const receive = matching.take_posted(message->envelope);
-    if (receive == nullptr) return matching.put_back(*message);
-    start_or_fail(*core_, *receive, [&] { take_unexpected(*core_, *receive, *message); });
+    if (ReceiveOperation* const receive = matching.take_posted(message->envelope)) {
+      start_or_fail(*core_, *receive, [&] { take_unexpected(*core_, *receive, *message); });
+    } else {
+      matching.put_back(*message);
+      break;
+    }
   }
   core_->engine.run_ready_soon();
 }

@@ -159,8 +159,8 @@ class Messaging final : public progress::Pollable {
   bool is_closing(std::uint64_t communicator) const noexcept;
   // After fail: ends at once what still waits.
   void end_closing(std::uint64_t communicator) noexcept;
-  // Forgets the messages and the failure of a communicator that is gone. They may still come, where
-  // its members have not all finished it: then they are dropped.
+  // Forgets the messages and the failure of a communicator that is gone. Where more may come they
+  // are dropped, as long as few others have gone behind it.
   void forget(std::uint64_t communicator, bool may_come) noexcept;
   // For the begin of a collective: asks the listener about each of its messages that came before.
   void recheck_signatures(std::uint64_t communicator, std::uint32_t operation);

@@ -334,7 +334,8 @@ void enter_a_terminal() {
 TEST(qpmesh_run, names_a_rank_that_the_terminal_stops_and_says_why) {
   const std::vector<std::pair<std::string, std::string>> stopped{
       {"read line", "it reads from the terminal; give rank 0 its input through a pipe or file"},
-      {"stty -echo", "it changes the terminal's settings; only who is in its foreground may"}};
+      {"stty -echo",
+       "it writes to the terminal or changes its settings; only who is in its foreground may"}};
   for (const auto& [command, why] : stopped) {
     Launch run{
         job({"-np", "2"},

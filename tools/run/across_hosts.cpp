@@ -258,15 +258,19 @@ class Job {
   }
 
   int readers_left_ms() const {
-    if (readers_until_ == no_deadline || system_.now() >= readers_until_) return -1;
+    const bool has_output = !output_.is_empty() || !errors_.is_empty();
+    if (readers_until_ == no_deadline || !has_output) return -1;
     return base::remaining_ms(system_, readers_until_);
   }
 
   // A reader may take its time, but where we were told to end.
   void write() {
     for (Outlet* const outlet : {&output_, &errors_}) {
-      outlet->step();
-      if (!outlet->is_empty() && system_.now() >= readers_until_) outlet->give_up();
+      const bool goes = outlet->step();
+      const Deadline now = system_.now();
+      if (readers_until_ != no_deadline && goes)
+        readers_until_ = std::max(readers_until_, now + reader_patience);
+      if (!outlet->is_empty() && now >= readers_until_) outlet->give_up();
     }
   }
 

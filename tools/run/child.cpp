@@ -16,8 +16,9 @@ namespace qpmesh::run {
 namespace {
 
 [[noreturn]] void fail(const char* what) {
-  throw RunError{fmt::format("{} failed: {}{}", what, base::describe_errno(errno),
-                             errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : ""),
+  const int error = errno;
+  throw RunError{fmt::format("{} failed: {}{}", what, base::describe_errno(error),
+                             error == EMFILE ? "; raise the limit of open files (ulimit -n)" : ""),
                  1};
 }
 

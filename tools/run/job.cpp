@@ -123,11 +123,14 @@ class Job {
     output_.end_sources();
     errors_.end_sources();
     for (;;) {
-      output_.step();
-      errors_.step();
+      const bool output_goes = output_.step();
+      const bool errors_go = errors_.step();
       notices_.step();
       if (output_.is_done() && errors_.is_done()) return;
-      if (system_.now() >= readers_until_) return;
+      const Deadline now = system_.now();
+      if (readers_until_ != no_deadline && (output_goes || errors_go))
+        readers_until_ = std::max(readers_until_, now + reader_patience);
+      if (now >= readers_until_) return;
       wait_for_news(readers_until_);
       take_notice_of_signals();
       hear_of_other_hosts();
@@ -170,7 +173,8 @@ class Job {
   }
 
   // Rank 0 has our stdin, and any rank may open /dev/tty, but their groups are not the terminal's
-  // foreground group: the kernel stops who reads from it, or changes its settings.
+  // foreground group: the kernel stops who reads from it, changes its settings or, after
+  // stty tostop, writes to it.
   void tell_of_terminal_stops() const {
     for (const RankProcess& process : ranks_) {
       siginfo_t info{};
@@ -184,10 +188,10 @@ class Job {
                         "rank 0 its input through a pipe or file",
                         process.rank, process.pid));
       } else if (info.si_status == SIGTTOU) {
-        say(
-            fmt::format("rank {} (pid {}) was stopped because it changes the terminal's settings; "
-                        "only who is in its foreground may",
-                        process.rank, process.pid));
+        say(fmt::format(
+            "rank {} (pid {}) was stopped because it writes to the terminal or changes its "
+            "settings; only who is in its foreground may",
+            process.rank, process.pid));
       }
     }
   }

@@ -20,8 +20,13 @@ void Outlet::ask(std::vector<pollfd>& polled) const {
   if (!pending_.empty()) polled.push_back({.fd = stream_, .events = POLLOUT, .revents = 0});
 }
 
-void Outlet::step() {
-  while (!pending_.empty() && is_ready(stream_, POLLOUT)) write_some();
+bool Outlet::step() {
+  bool worked = false;
+  while (!pending_.empty() && is_ready(stream_, POLLOUT)) {
+    write_some();
+    worked = true;
+  }
+  return worked;
 }
 
 // A pipe that is ready takes PIPE_BUF bytes without waiting.

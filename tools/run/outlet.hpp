@@ -30,7 +30,7 @@ class Outlet {
   }
 
   void ask(std::vector<pollfd>& polled) const;
-  void step();  // what can be done without waiting
+  bool step();  // what can be done without waiting; false: nothing
 
  private:
   void write_some();

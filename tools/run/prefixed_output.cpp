@@ -26,11 +26,11 @@ void PrefixedOutput::ask(std::vector<pollfd>& polled) const {
   }
 }
 
-void PrefixedOutput::step() {
+bool PrefixedOutput::step() {
   for (Source& source : sources_) {
     if (source.pipe && !outlet_.is_full()) read(source);
   }
-  outlet_.step();
+  return outlet_.step();
 }
 
 void PrefixedOutput::end_sources() {

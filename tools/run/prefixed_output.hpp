@@ -25,8 +25,8 @@ class PrefixedOutput {
   // What to poll for now. While the stream does not take what it has, the pipes are left alone, and
   // so the ranks wait.
   void ask(std::vector<pollfd>& polled) const;
-  // Does what can be done without waiting.
-  void step();
+  // Does what can be done without waiting. False: its stream took nothing.
+  bool step();
   // The ranks have ended: what their pipes hold now, and a line without an end, is the last of
   // them. Nobody waits for the end of a pipe: a process that a rank left behind may have it.
   void end_sources();

@@ -44,32 +44,34 @@ constexpr std::array remedies{
     Remedy{"Network is unreachable", "no route leads to that address: ip route get {0}"},
 };
 
-// ssh gives what it is told to a shell. A path of ours is one word of it; what the user wrote, as
-// ~/bin/qpmesh-run, may be more.
-std::string for_a_shell(const std::string& program) {
-  if (!program.starts_with('/')) return program;
+}  // namespace
+
+bool is_ssh(const std::vector<std::string>& command) {
+  const std::string_view program = command.front();
+  return program.substr(program.rfind('/') + 1) == "ssh";
+}
+
+std::string word_for_a_shell(const std::string& text) {
+  constexpr std::string_view plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+/";
+  if (text.find_first_not_of(plain) == text.npos) return text;
   std::string word = "'";
-  for (const char character : program) {
+  for (const char character : text) {
     if (character == '\'') word += "'\\''";
     else word += character;
   }
   return word + "'";
 }
 
-}  // namespace
-
 std::vector<std::string> remote_command(const RemoteShell& shell, const std::string& host) {
   if (is_this_host(host)) return {own_program, "--on-host"};
   std::vector<std::string> words = shell.command;
-  const std::string_view program = words.front();
-  const bool is_ssh = program.substr(program.rfind('/') + 1) == "ssh";
-  if (is_ssh) {
+  if (is_ssh(words)) {
     // What the user wrote comes first, and of two the first counts.
     words.insert(words.end(), {"-T", "-x", "-oBatchMode=yes", "-oConnectTimeout=10",
                                "-oServerAliveInterval=5", "-oServerAliveCountMax=3"});
   }
-  words.insert(words.end(),
-               {host, "--", is_ssh ? for_a_shell(shell.program) : shell.program, "--on-host"});
+  words.insert(words.end(), {host, "--", shell.program, "--on-host"});
   return words;
 }
 

@@ -20,6 +20,10 @@ struct RemoteShell {
   std::string program;                      // qpmesh-run, as it is called there
 };
 
+// Does what reaches a host give its words to a shell there? Then a path is one word as this has it.
+bool is_ssh(const std::vector<std::string>& command);
+std::string word_for_a_shell(const std::string& text);
+
 // The words that start the other end: the shell's, or our own program where the host is this one.
 // Where the shell is called ssh it gets options by which it asks nothing and notices a dead host.
 std::vector<std::string> remote_command(const RemoteShell& shell, const std::string& host);

@@ -3,6 +3,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <string>
@@ -19,9 +20,10 @@ inline constexpr std::array forwarded_signals{SIGINT,  SIGTERM, SIGHUP, SIGQUIT,
 base::UniqueFd take_signals(sigset_t& mask_before);
 
 // Of who was told to end: its ranks end within the first grace, and who reads what they said has
-// the second.
+// the second. After that a reader goes on as long as it takes something so often.
+inline constexpr std::chrono::milliseconds reader_patience{100};
 inline Deadline until_readers_are_left(const base::System& system, int grace_ms) {
-  return system.now() + 2 * std::chrono::milliseconds{grace_ms};
+  return system.now() + std::max(2 * std::chrono::milliseconds{grace_ms}, reader_patience);
 }
 
 // Until SIGCONT. Of SIGTSTP, which is read here: whoever stopped us sees it, as a shell does.
