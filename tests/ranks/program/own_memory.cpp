@@ -130,10 +130,16 @@ void buffers_of_a_list_may_go_while_a_request_uses_them(Communicator& world, Arg
     std::vector<Buffer<int>> out = buffers(-1);
     receives = world.alltoall_async(blocks(given, counts), blocks(out));
   }
+  Request reduces;
+  {
+    std::vector<Buffer<int>> vectors = buffers(world.rank());
+    reduces = world.allreduce_each_async(vectors, sum);
+  }
   // Would get the same memory again.
   const std::vector<Buffer<int>> later = buffers(-100);
   sends.wait();
   receives.wait();
+  reduces.wait();
   for (std::size_t from = 0; from < size; ++from) {
     check(std::ranges::all_of(
               std::span{taken}.subspan(from * count, count),
