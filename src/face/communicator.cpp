@@ -51,12 +51,7 @@ void keep_listed(RequestState& request, const AnyCollective& what) {
   keep_listed(request, what.in.data, what.in_layout);
   keep_listed(request, what.out.data, what.out_layout);
 }
-void keep_listed(RequestState& request, const AnyVectors& what) {
-  const Allocations& buffers = request.communicator->context().allocations();
-  for (const Elements& vector : what.vectors) {
-    if (buffers.may_hold(vector.data)) request.keep().listed.push_back(buffers.at(vector.data));
-  }
-}
+void keep_listed(RequestState& /*request*/, const AnyVectors& /*what*/) {}  // it keeps its own
 
 // read, written: in Buffers that the operation keeps, perhaps.
 template <class What>
