@@ -170,9 +170,11 @@ struct Core {
         matching{rank_count} {}
 
   Peer& peer(int rank) const noexcept { return *peers[static_cast<std::size_t>(rank)]; }
+  void note_gone(std::uint64_t communicator) noexcept {
+    gone[communicator % gone.size()] = communicator;
+  }
   bool is_gone(std::uint64_t communicator) const noexcept {
-    const auto end = gone.begin() + static_cast<std::ptrdiff_t>(std::min(gone_count, gone.size()));
-    return std::find(gone.begin(), end, communicator) != end;
+    return gone[communicator % gone.size()] == communicator;
   }
   // The operations with these numbers, if they are with this peer.
   SendOperation* find_send(const Peer& peer, std::uint32_t number) const noexcept {
@@ -197,9 +199,10 @@ struct Core {
   SlotMap<ReceiveOperation> receives;
   // Communicators, by id; empty while all is well.
   std::vector<std::pair<std::uint64_t, const Error*>> failed;
-  // The last communicators that went where messages may still come: those are dropped.
-  std::array<std::uint64_t, 64> gone{};
-  std::size_t gone_count = 0;
+  // Communicators that went where messages may still come, which are dropped: by their ids, which
+  // are hashes. Another one may take the place: few messages come so late. No id has the place
+  // where it stands at first.
+  std::array<std::uint64_t, 64> gone{1};
   bool registration_failed = false;  // and was warned of
   bool links_failed = false;         // some peer's failure is not reported yet
   int closing = 0;                   // operations in that state

@@ -190,7 +190,7 @@ std::optional<int> Messaging::fills(std::uint64_t communicator) const noexcept {
 
 void Messaging::forget(std::uint64_t communicator, bool may_come) noexcept {
   discard_messages(*core_, communicator);
-  if (may_come) core_->gone[core_->gone_count++ % core_->gone.size()] = communicator;
+  if (may_come) core_->note_gone(communicator);
   std::erase_if(core_->failed, [=](const auto& failed) { return failed.first == communicator; });
 }
 
