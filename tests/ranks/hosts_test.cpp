@@ -400,15 +400,7 @@ TEST(hosts, pass_signals_on_to_all_ranks) {
 // As under nohup; a login elsewhere ignores nothing.
 TEST(hosts, stop_and_go_on_when_qpmesh_run_does) {
   Launch run{on_hosts("a,b", {}, "echo $QPMESH_RANK $$; exec sleep 60")};
-  ASSERT_TRUE(run.sees_lines(2));
-  const auto ranks = pids_of(run, 2);
-  ASSERT_EQ(::kill(run.pid(), SIGTSTP), 0);
-  for (const pid_t pid : {ranks[0], ranks[1], run.pid()}) EXPECT_TRUE(await_state(pid, "T"));
-  ASSERT_EQ(::kill(run.pid(), SIGCONT), 0);
-  for (const pid_t pid : {ranks[0], ranks[1], run.pid()}) EXPECT_TRUE(await_state(pid, "SR"));
-  ASSERT_EQ(::kill(run.pid(), SIGINT), 0);
-  EXPECT_EQ(run.wait(), 128 + SIGINT);
-  EXPECT_TRUE(nothing_is_left());
+  expect_stop_and_go(run);
 }
 
 TEST(hosts, hear_of_no_signal_that_is_ignored_here) {

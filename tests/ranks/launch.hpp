@@ -207,4 +207,17 @@ inline std::vector<pid_t> pids_of(const Launch& run, std::size_t size) {
   return pids;
 }
 
+// Of two ranks that say "rank pid" and then wait.
+inline void expect_stop_and_go(Launch& run) {
+  ASSERT_TRUE(run.sees_lines(2));
+  const auto ranks = pids_of(run, 2);
+  ASSERT_EQ(::kill(run.pid(), SIGTSTP), 0);
+  for (const pid_t pid : {ranks[0], ranks[1], run.pid()}) EXPECT_TRUE(await_state(pid, "T"));
+  ASSERT_EQ(::kill(run.pid(), SIGCONT), 0);
+  for (const pid_t pid : {ranks[0], ranks[1], run.pid()}) EXPECT_TRUE(await_state(pid, "SR"));
+  ASSERT_EQ(::kill(run.pid(), SIGINT), 0);
+  EXPECT_EQ(run.wait(), 128 + SIGINT);
+  EXPECT_TRUE(nothing_is_left());
+}
+
 }  // namespace qpmesh::ranks

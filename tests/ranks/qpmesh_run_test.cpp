@@ -278,15 +278,7 @@ TEST(qpmesh_run, forwards_signals_to_all_ranks_and_what_they_started) {
 
 TEST(qpmesh_run, stops_and_goes_on_with_its_ranks) {
   Launch run{job({"-np", "2"}, "echo $QPMESH_RANK $$; exec sleep 60")};
-  ASSERT_TRUE(run.sees_lines(2));
-  const auto ranks = pids_of(run, 2);
-  ASSERT_EQ(::kill(run.pid(), SIGTSTP), 0);
-  for (const pid_t pid : {ranks[0], ranks[1], run.pid()}) EXPECT_TRUE(await_state(pid, "T"));
-  ASSERT_EQ(::kill(run.pid(), SIGCONT), 0);
-  for (const pid_t pid : {ranks[0], ranks[1], run.pid()}) EXPECT_TRUE(await_state(pid, "SR"));
-  ASSERT_EQ(::kill(run.pid(), SIGINT), 0);
-  EXPECT_EQ(run.wait(), 128 + SIGINT);
-  EXPECT_TRUE(nothing_is_left());
+  expect_stop_and_go(run);
 }
 
 TEST(qpmesh_run, wakes_stopped_ranks_when_it_is_asked_to_end) {
