@@ -200,13 +200,14 @@ class NodeMemory final : public progress::Pollable {
   }
 
   // Had members come to their steps before this rank looked, in its last waits? Then they have
-  // written their next slots, too. Who fetches one that is still to be written takes it out of its
-  // owner's cache, and the owner waits to have it back: it would never come to be ahead.
+  // written their next slots, too. Who fetches a line that is still to be written takes it out of
+  // its owner's cache, and the owner waits to have it back: it would never come to be ahead.
   bool members_run_ahead() const noexcept {
     constexpr std::uint32_t waits_of_a_stream = 16;
     return waits_over_at_once_ >= waits_of_a_stream;
   }
-  // Some members' slots of that index, with so many bytes of data in each.
+  // Some members' slots of that index, with so many bytes of data in each; but for the line of the
+  // stage, which the owner writes last.
   void fetch_slots(std::uint32_t index, int first, int end, std::size_t data_bytes) const noexcept {
     const std::size_t bytes =
         std::min(offsetof(NodeSlot, data) + (data_bytes > node_slot_bytes ? 0 : data_bytes),
@@ -214,7 +215,8 @@ class NodeMemory final : public progress::Pollable {
     for (int rank = first; rank < end; ++rank) {
       if (rank == rank_) continue;
       const auto* const slot = reinterpret_cast<const std::byte*>(&slab(rank).slots[index]);
-      for (std::size_t offset = 0; offset < bytes; offset += base::cache_line_bytes)
+      for (std::size_t offset = base::cache_line_bytes; offset < bytes;
+           offset += base::cache_line_bytes)
         base::prefetch(slot + offset);
     }
   }
