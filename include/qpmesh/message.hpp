@@ -18,8 +18,8 @@ struct MatchedMessage;
 }
 
 // What Communicator::match took out of the line: it is nobody else's, whatever receives there are.
-// Move-only. What was not received when it goes is in line again where it
-// was, or goes to a receive that waits for it.
+// Move-only. What was not received when it goes is in line again where it was, or goes to a receive
+// that waits for it.
 class [[nodiscard]] QPMESH_API Message {
  public:
   // What was moved from can only be assigned to and destroyed; Error{bad_argument}.

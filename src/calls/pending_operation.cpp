@@ -138,7 +138,7 @@ void expire(PendingOperation& request) {
   const ErrorDetail detail = communicator.timeout_detail(request.operation, request.timeout_ms);
   communicator.context().log().error("{}: {}; {}", request.operation, detail.cause, detail.hint);
   if (take_back(request)) {
-    communicator.remember_error(detail, false);
+    communicator.remember_passing_error(detail);
     throw Error{detail};
   }
   communicator.fail(detail, true);

@@ -152,7 +152,7 @@ void CommunicatorState::throw_unusable(std::string_view operation) const {
 
 void CommunicatorState::fail(ErrorDetail detail, bool tell, bool says_who_saw) {
   if (failure_) return;
-  remember_error(detail, true);
+  context_->remember_error(in_context(detail));
   auto failure = std::make_unique<const Error>(std::move(detail));
   // Before anything else that may throw: now no operation is left.
   context_->messaging().fail(id(), *failure);
@@ -195,7 +195,7 @@ bool CommunicatorState::probes(int peer) const noexcept {
 
 void CommunicatorState::throw_timeout(std::string_view operation, std::int64_t timeout_ms) {
   const ErrorDetail detail = timeout_detail(operation, timeout_ms);
-  remember_error(detail, false);
+  remember_passing_error(detail);
   throw Error{detail};
 }
 
@@ -274,11 +274,14 @@ void CommunicatorState::hear_awaited(int peer, int awaited) {
   asked_.resize(1);
 }
 
-void CommunicatorState::remember_error(ErrorDetail detail, bool lasting) {
-  // What came from a peer may be anything.
+ErrorDetail CommunicatorState::in_context(ErrorDetail detail) const {
   const bool is_member = detail.peer >= 0 && detail.peer < size();
   detail.peer = is_member ? context_rank(detail.peer) : no_peer;
-  context_->remember_error(std::move(detail), lasting);
+  return detail;
+}
+
+void CommunicatorState::remember_passing_error(const ErrorDetail& detail) {
+  context_->remember_passing_error(in_context(detail));
 }
 
 void CommunicatorState::tell_calls(int context_rank, bool differ) {

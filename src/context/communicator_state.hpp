@@ -192,10 +192,12 @@ class CommunicatorState {
   [[noreturn]] void throw_timeout(std::string_view operation, std::int64_t timeout_ms);
   // The answer of a rank that was asked shortly before a deadline.
   void hear_awaited(int peer, int awaited);
-  // What the caller is told, with ranks of the context: see Context::remember_error.
-  void remember_error(ErrorDetail detail, bool lasting);
+  // Of what the caller is told and what broke nothing: see Context::remember_passing_error.
+  void remember_passing_error(const ErrorDetail& detail);
 
  private:
+  // The same with a rank of the context; what came from a peer may be anything.
+  ErrorDetail in_context(ErrorDetail detail) const;
   // When a wait is looked at next, counted from its begin.
   struct StallTimes {
     std::int64_t tell_ms;

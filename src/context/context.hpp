@@ -130,10 +130,14 @@ class Context final : public messaging::Listener, public progress::Pollable {
   void check_later(CommunicatorState& communicator) noexcept;
 
   void send_control(int peer, BlobView frame);
-  // The caller's last error: what it says when it leaves. lasting: something broke. One that broke
-  // nothing is forgotten by what the caller does after it.
-  void remember_error(ErrorDetail detail, bool lasting) {
-    health_.remember(std::move(detail), lasting ? std::nullopt : std::optional{calls_made()});
+  // The caller's last error: what it says when it leaves.
+  void remember_error(ErrorDetail detail) {
+    health_.remember(std::move(detail));
+    told_finished_ = false;
+  }
+  // One that broke nothing: it is forgotten when the caller makes another call.
+  void remember_passing_error(ErrorDetail detail) {
+    health_.remember_passing(std::move(detail), calls_made());
     told_finished_ = false;
   }
 
@@ -187,12 +191,12 @@ class Context final : public messaging::Listener, public progress::Pollable {
   void enter_in_turn(std::string_view operation);
   void exit_in_turn() noexcept;
   void admit_threads();
-  void make_progress() noexcept;    // the progress thread
-  void dismiss_threads() noexcept;  // none but the caller's is left
+  std::uint64_t calls_made() const noexcept;  // of communicators, also of those that are gone
+  void make_progress() noexcept;              // the progress thread
+  void dismiss_threads() noexcept;            // none but the caller's is left
 
   // failures.cpp: what is learnt of peers, and what follows for communicators
-  void drain();                               // takes what is here
-  std::uint64_t calls_made() const noexcept;  // of communicators, also of those that are gone
+  void drain();  // takes what is here
   void handle(const base::ControlEvent& event);
   void handle_frame(int peer, BlobView bytes);
   void take_failure(CommunicatorFailure failure);
@@ -236,8 +240,8 @@ class Context final : public messaging::Listener, public progress::Pollable {
   bool progress_ends_ = false;     // of the thread's; read and written in a turn
   bool* progress_gone_ = nullptr;  // of the thread's: set when it has ended this context itself
   std::mutex control_mutex_;      // abort() comes from any thread; nothing on the hot path takes it
-  bool has_left_ = false;         // said its goodbye
   std::uint64_t past_calls_ = 0;  // of communicators that are gone
+  bool has_left_ = false;         // said its goodbye
   bool told_finished_ = false;    // with its last error
 };
 

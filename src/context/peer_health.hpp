@@ -71,14 +71,17 @@ class PeerHealth {
   Deadline next_verdict() const noexcept { return next_verdict_; }
 
   // The error that this rank would say it left after. The newest counts: it is what the caller saw.
-  // One that broke nothing counts until the caller makes another call: calls_made, where it was
-  // told. Nothing: it broke something, and counts for good.
-  void remember(ErrorDetail last_error, std::optional<std::uint64_t> calls_made) {
-    told_at_ = calls_made;
-    (calls_made ? passing_error_ : last_error_) = std::move(last_error);
+  // One that broke nothing passes when the caller makes another call.
+  void remember(ErrorDetail last_error) {
+    last_error_ = std::move(last_error);
+    passes_behind_.reset();
+  }
+  void remember_passing(ErrorDetail last_error, std::uint64_t calls_made) {
+    passing_error_ = std::move(last_error);
+    passes_behind_ = calls_made;
   }
   const ErrorDetail& last_error(std::uint64_t calls_made) const noexcept {
-    return told_at_ == calls_made ? passing_error_ : last_error_;
+    return passes_behind_ == calls_made ? passing_error_ : last_error_;
   }
 
   // Of communicators that do not exist here yet.
@@ -99,8 +102,8 @@ class PeerHealth {
   bool any_left_ = false;
   Deadline next_verdict_ = no_deadline;  // none is due before
   ErrorDetail last_error_;
-  ErrorDetail passing_error_;  // the newest one, if it was told at
-  std::optional<std::uint64_t> told_at_;
+  ErrorDetail passing_error_;
+  std::optional<std::uint64_t> passes_behind_;  // so many calls; nothing: another one is newer
   std::vector<CommunicatorFailure> early_failures_;
 
   std::once_flag abort_begins_;

@@ -293,7 +293,7 @@ std::size_t find_done(std::span<const Request> requests, std::size_t begin, bool
 
 // Where the next look begins: behind the request that this thread was given last, so that none
 // starves and requests that end in their order cost one look each.
-thread_local constinit std::size_t begin = 0;
+thread_local constinit std::size_t search_begin = 0;
 
 // The one in flight whose deadline comes first; nullptr: none has one.
 const RequestState* first_to_expire(std::span<const Request> requests) {
@@ -311,10 +311,10 @@ const RequestState* first_to_expire(std::span<const Request> requests) {
 std::size_t wait_any(std::span<Request> requests) {
   if (requests.empty())
     calls::bad_argument("wait_any", "wait for at least one", "there are no requests");
-  std::size_t found = find_done(requests, begin, false);
+  std::size_t found = find_done(requests, search_begin, false);
   if (found == requests.size()) return found;
   if (Access::has_untold_end(requests[found])) {
-    begin = found + 1;
+    search_begin = found + 1;
     return found;
   }
   const RequestState& state = *Access::state(requests[found]);
@@ -328,7 +328,7 @@ std::size_t wait_any(std::span<Request> requests) {
     const auto any_done = [&] {
       if (contexts.completions() != seen) {
         seen = contexts.completions();
-        found = find_done(requests, begin, true);
+        found = find_done(requests, search_begin, true);
       }
       return Access::state(requests[found])->done();
     };
@@ -339,16 +339,16 @@ std::size_t wait_any(std::span<Request> requests) {
                            contexts.beside(communicator.context())))
       communicator.throw_timeout("wait_any", timeout_ms);
   }
-  begin = found + 1;
+  search_begin = found + 1;
   return found;
 }
 
 std::optional<std::size_t> test_any(std::span<Request> requests) {
   Contexts contexts{requests, "test_any"};
   contexts.look();
-  const std::size_t found = find_done(requests, begin, true);
+  const std::size_t found = find_done(requests, search_begin, true);
   if (found == requests.size() || !has_ended_untold(requests[found])) return std::nullopt;
-  begin = found + 1;
+  search_begin = found + 1;
   return found;
 }
 

@@ -1,8 +1,15 @@
 """What python -m qpmesh.run makes of its words."""
 
+import pathlib
+import re
 import sys
 
-from qpmesh.run import command
+from qpmesh.run import OPTIONS_WITH_VALUE, command
+
+# Both know which options take a word.
+launcher = (pathlib.Path(__file__).parents[2] / "tools" / "qpmesh_run.cpp").read_text()
+known = re.search(r"options_with_value\{(.*?)\};", launcher, re.DOTALL)[1]
+assert set(re.findall(r'"(.*?)"', known)) == set(OPTIONS_WITH_VALUE)
 
 ours = sys.executable
 for words, expected in [

@@ -176,23 +176,25 @@ class Job {
   // foreground group: the kernel stops who reads from it, changes its settings or, after
   // stty tostop, writes to it.
   void tell_of_terminal_stops() const {
-    for (const RankProcess& process : ranks_) {
-      siginfo_t info{};
-      if (process.ended ||
-          ::waitid(P_PID, static_cast<id_t>(process.pid), &info, WSTOPPED | WNOHANG) != 0 ||
-          info.si_pid != process.pid)
-        continue;
-      if (info.si_status == SIGTTIN) {
-        say(
-            fmt::format("rank {} (pid {}) was stopped because it reads from the terminal; give "
-                        "rank 0 its input through a pipe or file",
-                        process.rank, process.pid));
-      } else if (info.si_status == SIGTTOU) {
-        say(fmt::format(
-            "rank {} (pid {}) was stopped because it writes to the terminal or changes its "
-            "settings; only who is in its foreground may",
-            process.rank, process.pid));
-      }
+    siginfo_t info{};
+    while (::waitid(P_ALL, 0, &info, WSTOPPED | WNOHANG) == 0 && info.si_pid != 0) {
+      const auto process = std::ranges::find(ranks_, info.si_pid, &RankProcess::pid);
+      if (process != ranks_.end()) tell_why_it_stopped(*process, info.si_status);
+      info.si_pid = 0;
+    }
+  }
+
+  static void tell_why_it_stopped(const RankProcess& process, int signal) {
+    if (signal == SIGTTIN) {
+      say(
+          fmt::format("rank {} (pid {}) was stopped because it reads from the terminal; give rank "
+                      "0 its input through a pipe or file",
+                      process.rank, process.pid));
+    } else if (signal == SIGTTOU) {
+      say(
+          fmt::format("rank {} (pid {}) was stopped because it writes to the terminal or changes "
+                      "its settings; only who is in its foreground may",
+                      process.rank, process.pid));
     }
   }
 

@@ -26,7 +26,7 @@ inline Deadline until_readers_are_left(const base::System& system, int grace_ms)
   return system.now() + std::max(2 * std::chrono::milliseconds{grace_ms}, reader_patience);
 }
 
-// Until SIGCONT. Of SIGTSTP, which is read here: whoever stopped us sees it, as a shell does.
+// Stops this process until SIGCONT, as SIGTSTP does where nobody reads it. A shell sees that.
 void stop();
 
 void say(const std::string& line);

@@ -240,13 +240,13 @@ class ReceiveRing {
     return Take::taken;
   }
 
-  // The lines of a later message of this length. Where this one and those before it were there when
-  // this rank looked, the sender is ahead, and has written them. Who fetches a line that is still
-  // to be written takes it out of its sender's cache.
+  // The lines of a later message of this length, where a core stores them. Where this one and those
+  // before it were there when this rank looked, the sender is ahead, and has written them. Who
+  // fetches a line that is still to be written takes it out of its sender's cache.
   void fetch_ahead(std::uint32_t lines) noexcept {
     constexpr std::uint32_t lines_fetched_ahead = 6;  // a sender takes back 8: SendRing
     constexpr std::uint32_t row_of_a_stream = 16;
-    if (++taken_in_a_row_ < row_of_a_stream) return;
+    if (!capabilities_.ordered_flag || ++taken_in_a_row_ < row_of_a_stream) return;
     for (std::uint32_t line = lines_fetched_ahead; line < lines_fetched_ahead + lines; ++line)
       base::prefetch(records_ + ((head_index() + line) & (record_ring_lines - 1)) * line_bytes);
   }
