@@ -199,9 +199,9 @@ struct Core {
   SlotMap<ReceiveOperation> receives;
   // Communicators, by id; empty while all is well.
   std::vector<std::pair<std::uint64_t, const Error*>> failed;
-  // Communicators that went where messages may still come, which are dropped: by their ids, which
-  // are hashes. Another one may take the place: few messages come so late. No id has the place
-  // where it stands at first.
+  // Ids of communicators that went before all their messages had come: those are dropped. Ids are
+  // hashes, and another one may take the place of an older one. The first value is no id's: 1 would
+  // stand in the second place.
   std::array<std::uint64_t, 64> gone{1};
   bool registration_failed = false;  // and was warned of
   bool links_failed = false;         // some peer's failure is not reported yet

@@ -31,11 +31,11 @@ enum class SlotBank : std::uint8_t {
   together,
 };
 
-// So many operations ahead a rank takes the lines of its slot back from the members that read them
-// last. That takes as long as a line takes from core to core: of who only gives, and so waits for
-// nobody, each store of a stage would wait it out. A multiple of 2, 4, 8 and 16: of so many roots
-// in turn, the one that gives now gives again then. Who also takes waits for the others' stores
-// meanwhile, and publishes in the next slot.
+// A rank takes the lines of its slot back from the members that read them last, so many operations
+// ahead. That lasts as long as a line takes from core to core. Who only gives waits for nobody:
+// each of its stores of a stage would last so long. Who also takes has the time while it waits, and
+// publishes in the next slot. A multiple of 2, 4, 8 and 16: of so many roots in turn, the one that
+// gives now gives again then.
 constexpr std::uint32_t slots_fetched_ahead(SlotBank bank) noexcept {
   return bank == SlotBank::ahead ? 16 : 1;
 }
