@@ -275,6 +275,11 @@ inline bool has_known_blocks_and_equal_nodes(const CallShape& shape) {
   return has_known_blocks(shape) && shape.levels.node_ranks_min == shape.levels.node_ranks_max;
 }
 
+// A v-form that only rows for such blocks run.
+inline bool has_blocks_of_unknown_lengths(const CallShape& shape) {
+  return has_levels(shape) && shape.uneven;
+}
+
 // Blocks of any lengths, with the lists that say so: a local variable.
 class ListedBlocks {
  public:

@@ -54,7 +54,7 @@ inline std::string_view collective_name(Collective collective) noexcept {
   row(scatter_leaders) row(scatter_leaders_v) row(scatter_multiport) \
   row(alltoall_all_pairs) row(alltoall_bruck) row(alltoall_one_shot) row(alltoall_one_shot_v) \
   row(alltoall_double_buffered) row(alltoall_double_buffered_streamed) row(alltoall_cma) \
-  row(alltoall_lanes) row(alltoall_multiport) \
+  row(alltoall_lanes) row(alltoall_multiport) row(alltoall_multiport_v) \
   row(scan_doubling) row(scan_chain) row(scan_binary_tree) row(scan_one_shot) row(scan_one_pass) \
   row(scan_one_pass_streamed) row(scan_leaders) row(scan_lanes) row(scan_multiport) \
   row(exscan_doubling) row(exscan_chain) row(exscan_binary_tree) row(exscan_one_shot) \

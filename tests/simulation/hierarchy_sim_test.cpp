@@ -36,6 +36,7 @@ INSTANTIATE_TEST_SUITE_P(placed, OnNodes, testing::ValuesIn(placements), [](cons
 struct Call {
   std::vector<std::uint64_t> data{};
   std::vector<std::uint64_t> block{};  // of this rank, where data has those of all
+  std::vector<std::uint64_t> in{};     // of an alltoall
   std::vector<std::size_t> counts{};
   Request request{};
   std::uint64_t expected = 0;
@@ -74,7 +75,7 @@ Script starts_many(SimulatedJob* job, int rank, int calls, std::uint64_t seed,
     for (std::size_t& count : call.counts)
       count_of_all += count = same.below(3) == 0 ? lengths[same.below(4)] / 2 : same.below(20);
     const CallOptions v_options{.algorithm = row == 0 ? "" : "leaders_v"};
-    switch (same.below(7)) {
+    switch (same.below(8)) {
       case 0:
         std::ranges::fill(call.data, own);
         call.request = world.allreduce_async(call.data, sum, options);
@@ -107,6 +108,18 @@ Script starts_many(SimulatedJob* job, int rank, int calls, std::uint64_t seed,
         call.request =
             world.scatter_async(blocks(call.data, call.counts), call.block, root, v_options);
         break;
+      case 6: {  // one length of each pair, all blocks one after another
+        call.expected = own;
+        std::vector<std::size_t> given(call.counts.size());
+        for (int to = 0; to < world.size(); ++to)
+          given[index(to)] = call.counts[index((rank + to) % world.size())];
+        call.data.assign(count_of_all, 0);
+        call.in.assign(count_of_all, own);
+        call.request =
+            world.alltoall_async(blocks(call.in, given), blocks(call.data, given),
+                                 CallOptions{.algorithm = row == 0 ? "" : "multiport_v"});
+        break;
+      }
       default: std::ranges::fill(call.data, own * size); call.request = world.barrier_async();
     }
     if (random.below(3) == 0)
@@ -362,6 +375,62 @@ TEST_P(OnNodes, different_lengths_of_a_block_are_named_and_nobody_waits) {
           EXPECT_TRUE(ends[0].error->peer == longer || ends[0].error->peer == shorter)
               << where << ": " << ends[0].error->cause;
         }
+      }
+    }
+  }
+}
+
+// Blocks of `count` elements between all ranks, but that this rank awaits `awaited` from one.
+Script exchanges_blocks(SimulatedJob* job, int rank, std::size_t count, int from,
+                        std::size_t awaited, End* end) {
+  Communicator& world = job->world(rank);
+  const std::vector<std::size_t> given(index(world.size()), count);
+  std::vector<std::size_t> due = given;
+  due[index(from)] = awaited;
+  std::vector<std::uint64_t> in(count * given.size());
+  std::vector<std::uint64_t> out(count * (due.size() - 1) + awaited);
+  try {
+    Request request = world.alltoall_async(blocks(in, given), blocks(out, due),
+                                           CallOptions{.algorithm = "multiport_v"});
+    co_await until(request);
+    request.wait();
+  } catch (const Error& error) {
+    end->error = error.detail();
+  }
+}
+
+TEST_P(OnNodes, different_lengths_of_a_pairs_block_are_named_and_nobody_waits) {
+  struct Ends {
+    std::size_t given;
+    std::size_t awaited;
+  };
+  // 512 elements are just short enough to go by way of the ports.
+  for (const auto [given, awaited] :
+       std::array<Ends, 6>{{{1, 2}, {1, 0}, {0, 1}, {512, 513}, {513, 512}, {5'000, 1}}}) {
+    const std::string cause =
+        given == 0
+            ? fmt::format("nothing came where {} bytes were due", 8 * awaited)
+            : fmt::format("a step of {} bytes arrived where {} were due", 8 * given, 8 * awaited);
+    for (int taker = 0; taker < size(); ++taker) {
+      for (int giver = 0; giver < size(); ++giver) {
+        if (giver == taker) continue;
+        SimulatedJob job{network(9)};
+        std::vector<End> ends(index(size()));
+        for (int rank = 0; rank < size(); ++rank) {
+          job.start(rank, exchanges_blocks(&job, rank, given, giver,
+                                           rank == taker ? awaited : given, &ends[index(rank)]));
+        }
+        job.run();
+        const std::string where =
+            fmt::format("{} awaits {} of {}, which gives {}", taker, awaited, giver, given);
+        ASSERT_EQ(job.close(), "") << where;
+        int named = 0;
+        for (const End& end : ends) {
+          if (!end.error) continue;
+          EXPECT_EQ(end.error->code, ErrorCode::mismatch) << where << ": " << end.error->cause;
+          if (end.error->cause.find(cause) != std::string::npos) ++named;
+        }
+        EXPECT_GT(named, 0) << where;
       }
     }
   }

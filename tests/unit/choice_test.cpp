@@ -159,14 +159,18 @@ TEST(selector, takes_rows_that_apply_and_remembers_nothing_of_unusual_shapes) {
   EXPECT_EQ(selected(selector, uneven, Collective::gather), row(Collective::gather, "linear"));
 }
 
+// Blocks whose lengths only some ranks know.
+CallShape uneven_on(int nodes, int node_ranks) {
+  return {
+      .size = nodes * node_ranks,
+      .uneven = true,
+      .levels = {
+          .nodes = nodes, .node_ranks_min = node_ranks, .node_ranks_max = node_ranks, .cma = true}};
+}
+
 TEST(selector, moves_blocks_of_unknown_lengths_by_nodes_where_these_have_many_ranks_with_cores) {
   const auto chosen = [](int nodes, int node_ranks, int ranks_per_core) {
-    const CallShape shape{.size = nodes * node_ranks,
-                          .uneven = true,
-                          .levels = {.nodes = nodes,
-                                     .node_ranks_min = node_ranks,
-                                     .node_ranks_max = node_ranks,
-                                     .cma = true}};
+    const CallShape shape = uneven_on(nodes, node_ranks);
     const TopologyParams nodes_of{.ranks_per_core = ranks_per_core, .ranks_per_link = node_ranks};
     Selector selector{nodes_of};
     const std::string_view gather = selected(selector, shape, Collective::gather)->name;
@@ -178,6 +182,25 @@ TEST(selector, moves_blocks_of_unknown_lengths_by_nodes_where_these_have_many_ra
   EXPECT_EQ(chosen(8, 8, 1), "leaders_v");
   EXPECT_EQ(chosen(256, 64, 1), "leaders_v");
   EXPECT_EQ(chosen(4, 8, 4), "linear");
+}
+
+TEST(selector, exchanges_blocks_of_unknown_lengths_by_ports_where_nodes_have_many_ranks) {
+  const collectives::NetworkTimes verbs{};
+  const collectives::NetworkTimes tcp{.latency_s = 10e-6, .overhead_s = 2e-6, .byte_s = 0.3e-9};
+  const auto chosen = [](const collectives::NetworkTimes& network_times, int nodes, int node_ranks,
+                         int ranks_per_core) {
+    TopologyParams nodes_of{.ranks_per_core = ranks_per_core, .ranks_per_link = node_ranks};
+    nodes_of.constants.network = network_times;
+    Selector selector{nodes_of};
+    return selected(selector, uneven_on(nodes, node_ranks), Collective::alltoall)->name;
+  };
+  EXPECT_EQ(chosen(verbs, 2, 2, 1), "all_pairs");
+  EXPECT_EQ(chosen(verbs, 2, 8, 8), "all_pairs");
+  EXPECT_EQ(chosen(verbs, 16, 16, 1), "multiport_v");
+  EXPECT_EQ(chosen(verbs, 256, 64, 1), "multiport_v");
+  EXPECT_EQ(chosen(tcp, 2, 2, 1), "all_pairs");
+  EXPECT_EQ(chosen(tcp, 2, 4, 4), "all_pairs");
+  EXPECT_EQ(chosen(tcp, 2, 8, 8), "multiport_v");
 }
 
 TEST(selector, obeys_the_call_before_the_options_before_the_costs) {

@@ -310,10 +310,6 @@ Cost scatter_cost(const CallShape& shape, const CostModel& model) {
   return cost(shape, model, Collective::scatter);
 }
 
-bool has_blocks_of_unknown_lengths(const CallShape& shape) {
-  return has_levels(shape) && shape.uneven;
-}
-
 }  // namespace
 
 extern constexpr Algorithm gather_leaders_v{Collective::gather, "leaders_v",
