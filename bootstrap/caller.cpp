@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/errors.hpp"
 #include "bootstrap/init_error.hpp"
 #include "bootstrap/socket.hpp"
 
@@ -84,7 +85,7 @@ void Caller::begin_attempt() {
     fail_init(ErrorCode::no_resource, settings_.hello.rank,
               fmt::format("rank {} has no descriptor left: connect to {}", settings_.hello.rank,
                           address()),
-              hint_for_descriptors(opened.error), opened.error);
+              base::hint_for_descriptors(opened.error), opened.error);
   }
   if (opened.error != 0) {
     const bool full_queue = opened.error == EAGAIN;

@@ -12,6 +12,7 @@
 #include <exception>
 
 #include "base/bytes.hpp"
+#include "base/errors.hpp"
 #include "bootstrap/init_error.hpp"
 #include "bootstrap/socket.hpp"
 #include "qpmesh/error.hpp"
@@ -43,7 +44,7 @@ constexpr std::uint64_t tag(std::size_t index, bool pidfd) {
 
 [[noreturn]] void fail(const char* what, int error) {
   fail_init(ErrorCode::no_resource, no_peer, fmt::format("{} for the control channel failed", what),
-            hint_for_descriptors(error), error);
+            base::hint_for_descriptors(error), error);
 }
 
 std::string process_of(const ControlLink& link) {

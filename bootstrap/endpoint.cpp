@@ -13,6 +13,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/errors.hpp"
 #include "bootstrap/init_error.hpp"
 #include "bootstrap/launcher.hpp"
 
@@ -52,7 +53,7 @@ base::UniqueFd listen_on_host(std::string name, const PrivateName& private_name,
                                  name)
                    : fmt::format("rank 0 cannot listen at @{}", name),
             in_use ? "end the other job, or give each job a QPMESH_JOB of its own"
-                   : hint_for_descriptors(listening.error),
+                   : base::hint_for_descriptors(listening.error),
             listening.error);
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/bytes.hpp"
+#include "base/errors.hpp"
 #include "base/owned.hpp"
 #include "bootstrap/agreement.hpp"
 #include "bootstrap/handshake.hpp"
@@ -18,8 +19,10 @@ namespace qpmesh::bootstrap {
 namespace {
 
 [[noreturn]] void fail_reading(std::string_view what, int error) {
-  fail_init(ErrorCode::no_resource, no_peer, fmt::format("cannot read {}", what),
-            "is /proc mounted?", error);
+  fail_init(
+      ErrorCode::no_resource, no_peer, fmt::format("cannot read {}", what),
+      error == EMFILE || error == ENFILE ? base::hint_for_descriptors(error) : "is /proc mounted?",
+      error);
 }
 
 std::string read_boot_id(const base::System& system) {

@@ -64,8 +64,10 @@ Reach reach_of(std::span<const Introduction> everybody, const Introduction& mine
 std::vector<InterfaceAddress> interfaces(const base::System& system) {
   ifaddrs* list = nullptr;
   if (system.call("getifaddrs", [&] { return ::getifaddrs(&list); }) != 0) {
+    const int error = errno;
     fail_init(ErrorCode::no_resource, no_peer,
-              "the addresses of this host cannot be read: getifaddrs failed", {}, errno);
+              "the addresses of this host cannot be read: getifaddrs failed",
+              base::hint_for_descriptors(error), error);
   }
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner{list, &::freeifaddrs};
   std::vector<std::pair<int, InterfaceAddress>> found;  // worth

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/bytes.hpp"
+#include "base/errors.hpp"
 #include "bootstrap/agreement.hpp"
 #include "bootstrap/control_channel.hpp"
 #include "bootstrap/init_error.hpp"
@@ -39,7 +40,7 @@ base::UniqueFd make_ready(const base::System& system, const Brought& brought, In
   if (!listening.socket) {
     fail_init(ErrorCode::no_resource, no_peer,
               fmt::format("listening at the Unix socket @{} failed", name),
-              hint_for_descriptors(listening.error), listening.error);
+              base::hint_for_descriptors(listening.error), listening.error);
   }
   mine.listener = name;  // last: a name in the blob promises that somebody listens
   return std::move(listening.socket);

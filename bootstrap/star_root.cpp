@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/bytes.hpp"
+#include "base/errors.hpp"
 #include "bootstrap/acceptor.hpp"
 #include "bootstrap/ended_ranks.hpp"
 #include "bootstrap/frame_stream.hpp"
@@ -139,7 +140,7 @@ void StarRoot::turn(Deadline wake) {
   if (acceptor_.is_starved()) {
     fail_everyone(init_error(ErrorCode::no_resource, 0,
                              "rank 0 has no descriptor left to let another rank in",
-                             hint_for_descriptors(EMFILE), EMFILE));
+                             base::hint_for_descriptors(EMFILE), EMFILE));
   }
   if (polled_.back().revents != 0) hear_of_ended_ranks();
 }

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <list>
 
+#include "base/errors.hpp"
 #include "bootstrap/acceptor.hpp"
 #include "bootstrap/caller.hpp"
 #include "bootstrap/init_error.hpp"
@@ -388,7 +389,7 @@ void fail_linking(const char* call, int error, int peer) {
   fail_init(ErrorCode::no_resource, no_peer,
             fmt::format("{} failed while linking with rank {}", call, peer),
             error == EPERM ? "does a seccomp filter of a container refuse this call? allow it"
-                           : hint_for_descriptors(error),
+                           : base::hint_for_descriptors(error),
             error);
 }
 

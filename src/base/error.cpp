@@ -1,8 +1,10 @@
 #include "qpmesh/error.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <array>
+#include <cerrno>
 
 #include "base/errors.hpp"
 #include "base/system.hpp"
@@ -42,6 +44,16 @@ void base::throw_formatted(ErrorDetail what, std::string_view operation, std::st
   what.cause = fmt::vformat(cause, values);
   what.hint = hint;
   throw Error{std::move(what)};
+}
+
+std::string base::hint_for_descriptors(int error) {
+  if (error == ENFILE)
+    return "the host is out of open files: raise fs.file-max, or end other programs";
+  if (error != EMFILE) return {};
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  return fmt::format("raise the limit on open files (ulimit -n): this process may have {}",
+                     limit.rlim_cur);
 }
 
 }  // namespace qpmesh

@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -33,5 +34,8 @@ template <class... T>
   throw_formatted({.code = ErrorCode::bad_argument}, operation, hint, cause,
                   fmt::make_format_args(values...));
 }
+
+// A hint for the errno of a call that makes a descriptor, with the limit; empty for other errors.
+std::string hint_for_descriptors(int error);
 
 }  // namespace qpmesh::base

@@ -38,8 +38,9 @@ constexpr auto slice_lost = std::chrono::microseconds{500};
 constexpr std::uint32_t sleeps_for_yield_max = 64;
 
 [[noreturn]] void fail(const char* call) {
-  base::throw_error({.code = ErrorCode::no_resource, .system_error = errno}, "init", "",
-                    "{} failed", call);
+  const int error = errno;
+  base::throw_error({.code = ErrorCode::no_resource, .system_error = error}, "init",
+                    base::hint_for_descriptors(error), "{} failed", call);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "base/bytes.hpp"
 #include "base/errors.hpp"
 #include "base/options_table.hpp"
+#include "bootstrap/agreement.hpp"
 #include "bootstrap/launcher.hpp"
 #include "bootstrap/listener.hpp"
 #include "bootstrap/meeting.hpp"
@@ -117,8 +118,9 @@ base::UniqueFd make_doorbell(const base::System& system) {
   base::UniqueFd doorbell{
       system.call("eventfd", [] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); })};
   if (doorbell) return doorbell;
-  base::throw_error({.code = ErrorCode::no_resource, .system_error = errno}, "init",
-                    "raise the limit of open files (ulimit -n)", "eventfd failed");
+  const int error = errno;
+  base::throw_error({.code = ErrorCode::no_resource, .system_error = error}, "init",
+                    base::hint_for_descriptors(error), "eventfd failed");
 }
 
 // The first lap of messages through a ring would take its pages one by one, in both processes, and
@@ -131,6 +133,70 @@ void populate_rings(std::byte* slot, const context::PeerLink& link, std::size_t 
   if (const std::byte* const remote = link.connection->load(link.places.remote_slot, slot_bytes))
     // Shared memory, and ours to write.
     transport::populate(const_cast<std::byte*>(remote), slot_bytes);
+}
+
+// How this rank reaches the others.
+struct Links {
+  Reach reach;
+  std::vector<bootstrap::LocalPeer> local_peers;
+  NetworkLinks verbs;
+  NetworkLinks tcp;
+};
+
+// What a rank makes for itself alone, once it has met the others. parts and links are used up.
+std::shared_ptr<context::Context> make_context(context::ContextParts& parts, Links& links,
+                                               const std::vector<Facts>& facts,
+                                               const messaging::RingLayout& layout) {
+  const int rank = parts.rank;
+  const int size = static_cast<int>(parts.identities.size());
+  const std::vector<base::RankIdentity>& ranks = parts.identities;
+  // Goes behind its connections, where this fails, too.
+  auto& shm = static_cast<transport::shm::ShmTransport&>(*parts.transports.emplace_back(
+      std::make_unique<transport::shm::ShmTransport>(rank, *parts.arena, parts.doorbell.get())));
+  for (bootstrap::LocalPeer& peer : links.local_peers) {
+    const bool both_read =
+        ranks[at(rank)].reads_neighbours && ranks[at(peer.rank)].reads_neighbours;
+    shm.add_peer(peer.rank,
+                 {*parts.system, peer.arena.get(), peer.arena_bytes, std::move(peer.doorbell),
+                  both_read ? peer.private_memory : base::ProcessMemory{}});
+    require_slab(shm.neighbour(peer.rank), peer.rank, facts[at(peer.rank)].slab_offset,
+                 layout.slab_bytes(size));
+  }
+  const int node = ranks[at(rank)].node;
+  const bool populates =
+      std::ranges::count(ranks, node, &base::RankIdentity::node) <= populated_ranks_max;
+  for (int peer = 0; peer < size; ++peer) {
+    const Way way = links.reach.way(rank, peer);
+    parts.neighbours.push_back(way == Way::shm ? &shm.neighbour(peer) : nullptr);
+    if (way != Way::shm) {
+      parts.links.push_back(
+          std::move((way == Way::verbs ? links.verbs : links.tcp).links[at(peer)]));
+      continue;
+    }
+    std::byte* const slot =
+        parts.arena->data() + facts[at(rank)].slab_offset + layout.slot_offset(peer);
+    parts.links.push_back(
+        {.connection = shm.connect(peer),
+         .places = {
+             .transport = &shm,
+             .connection = nullptr,
+             .neighbour = &shm.neighbour(peer),
+             .layout = layout,
+             .slot = slot,
+             .remote_slot = {.region = 0,
+                             .offset = facts[at(peer)].slab_offset + layout.slot_offset(rank)},
+             .remote_revocations = {.region = 0,
+                                    .offset = offsetof(transport::ArenaHeader, revocations)},
+             .staging = {}}});
+    if (populates) populate_rings(slot, parts.links.back(), layout.slot_bytes());
+  }
+  // Communicators of a rank that shares its memory with nobody keep no slab for it.
+  if (size > 1 && std::ranges::count(parts.neighbours, nullptr) == size - 1)
+    parts.neighbours.clear();
+  for (NetworkLinks* const network : {&links.verbs, &links.tcp}) {
+    if (network->transport) parts.transports.push_back(std::move(network->transport));
+  }
+  return context::Context::make(std::move(parts));
 }
 
 }  // namespace
@@ -191,15 +257,6 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
     base::require_same_options(mine.options, facts.back().options, peer);
   }
 
-  auto shm = std::make_unique<transport::shm::ShmTransport>(rank, *arena, doorbell.get());
-  for (bootstrap::LocalPeer& peer : meeting.local_peers) {
-    const bool both_read =
-        meeting.ranks[at(rank)].reads_neighbours && meeting.ranks[at(peer.rank)].reads_neighbours;
-    shm->add_peer(peer.rank, {*system, peer.arena.get(), peer.arena_bytes, std::move(peer.doorbell),
-                              both_read ? peer.private_memory : base::ProcessMemory{}});
-    require_slab(shm->neighbour(peer.rank), peer.rank, facts[at(peer.rank)].slab_offset,
-                 layout.slab_bytes(size));
-  }
   context::ContextParts parts{.rank = rank,
                               .options = options,
                               .log = log,
@@ -214,56 +271,31 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
                               .doorbell = std::move(doorbell),
                               .wait_policy = {}};
   parts.state_place = bootstrap::process_environment()("QPMESH_STATES").value_or("");
-  Reach reach{options, parts.identities};
-  NetworkLinks verbs = link_verbs(bootstrap, reach, parts, deadline);
-  NetworkLinks tcp = link_tcp(bootstrap, reach, parts, deadline);
-  log.info("{}", reach.describe(rank));
+  Links links{.reach = {options, parts.identities},
+              .local_peers = std::move(meeting.local_peers),
+              .verbs = {},
+              .tcp = {}};
+  links.verbs = link_verbs(bootstrap, links.reach, parts, deadline);
+  links.tcp = link_tcp(bootstrap, links.reach, parts, deadline);
+  log.info("{}", links.reach.describe(rank));
   const int node = parts.identities[at(rank)].node;
   parts.own_core = ranks_per_core(parts.identities, facts, node) == 1;
   parts.spins_max = parts.own_core ? progress::spins_on_own_core : 0;
-  parts.wait_policy = wait_policy(options, parts.own_core, verbs.busy_neighbour);
-  parts.near = near_topology(parts.identities, facts, reach);
-  const bool shares_cores = parts.near.ranks_per_core > 1 || verbs.busy_neighbour;
-  const bool populates =
-      std::ranges::count(parts.identities, node, &base::RankIdentity::node) <= populated_ranks_max;
-  std::vector<context::NodeSlabs> node_slabs;
-  for (int peer = 0; peer < size; ++peer) {
-    node_slabs.push_back(facts[at(peer)].node_slabs);
-    const Way way = reach.way(rank, peer);
-    parts.neighbours.push_back(way == Way::shm ? &shm->neighbour(peer) : nullptr);
-    if (way != Way::shm) {
-      parts.links.push_back(std::move((way == Way::verbs ? verbs : tcp).links[at(peer)]));
-      continue;
-    }
-    std::byte* const slot = parts.arena->data() + mine.slab_offset + layout.slot_offset(peer);
-    parts.links.push_back(
-        {.connection = shm->connect(peer),
-         .places = {
-             .transport = shm.get(),
-             .connection = nullptr,
-             .neighbour = &shm->neighbour(peer),
-             .layout = layout,
-             .slot = slot,
-             .remote_slot = {.region = 0,
-                             .offset = facts[at(peer)].slab_offset + layout.slot_offset(rank)},
-             .remote_revocations = {.region = 0,
-                                    .offset = offsetof(transport::ArenaHeader, revocations)},
-             .staging = {}}});
-    if (populates) populate_rings(slot, parts.links.back(), layout.slot_bytes());
-  }
-  // Communicators of a rank that shares its memory with nobody keep no slab for it.
-  if (size > 1 && std::ranges::count(parts.neighbours, nullptr) == size - 1)
-    parts.neighbours.clear();
-  parts.transports.push_back(std::move(shm));
-  for (NetworkLinks* const network : {&verbs, &tcp}) {
-    if (network->transport) parts.transports.push_back(std::move(network->transport));
-  }
+  parts.wait_policy = wait_policy(options, parts.own_core, links.verbs.busy_neighbour);
+  parts.near = near_topology(parts.identities, facts, links.reach);
+  const bool shares_cores = parts.near.ranks_per_core > 1 || links.verbs.busy_neighbour;
+  const std::uint64_t id = base::mix64(parts.epoch);
+  std::shared_ptr<context::Context> context;
+  bootstrap::agree(bootstrap, deadline, [&] {
+    context = make_context(parts, links, facts, layout);
+    return Blob{};
+  });
 
   std::vector<int> everybody(at(size));
   std::iota(everybody.begin(), everybody.end(), 0);
-  const std::uint64_t id = base::mix64(parts.epoch);
-  const bool has_network = reach.any(Way::verbs) || reach.any(Way::tcp);
-  auto context = context::Context::make(std::move(parts));
+  std::vector<context::NodeSlabs> node_slabs(at(size));
+  std::ranges::transform(facts, node_slabs.begin(), &Facts::node_slabs);
+  const bool has_network = links.reach.any(Way::verbs) || links.reach.any(Way::tcp);
   if (has_network && options.choice == ChoiceBy::measured) {
     if (const auto network =
             measure_network(bootstrap, context, base::mix64(id), shares_cores, deadline)) {

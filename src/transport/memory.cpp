@@ -66,9 +66,8 @@ Arena Arena::create_shared(const base::System& system, std::size_t bytes) {
     return ::memfd_create("qpmesh-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   })};
   if (!fd) {
-    const bool has_descriptors = errno != EMFILE && errno != ENFILE;
-    fail("memfd_create", bytes, errno,
-         has_descriptors ? "" : "raise the limit of open files (ulimit -n)");
+    const int error = errno;
+    fail("memfd_create", bytes, error, base::hint_for_descriptors(error));
   }
   if (system.call("ftruncate", [&] { return ::ftruncate(fd.get(), static_cast<off_t>(bytes)); }) !=
       0) {

@@ -35,9 +35,9 @@ RailedTransport::RailedTransport(const base::System& system, const base::Log& lo
     watched = watched && ::epoll_ctl(wake_.get(), EPOLL_CTL_ADD, event.data.fd, &event) == 0;
   }
   if (!watched) {
-    base::throw_error({.code = ErrorCode::no_resource, .system_error = errno}, "init",
-                      "raise the limit of open files (ulimit -n)",
-                      "no descriptor wakes for two devices");
+    const int error = errno;
+    base::throw_error({.code = ErrorCode::no_resource, .system_error = error}, "init",
+                      base::hint_for_descriptors(error), "no descriptor wakes for two devices");
   }
 }
 

@@ -350,10 +350,12 @@ INSTANTIATE_TEST_SUITE_P(large, Scenarios, testing::Values(Case{"a_count_beyond_
 
 // With AddressSanitizer goes the check of vptr, which looks at memory through a pipe.
 #if !defined(__SANITIZE_ADDRESS__)
-INSTANTIATE_TEST_SUITE_P(without_descriptors, Scenarios,
-                         testing::Values(Case{
-                             "independent_fails_on_all_where_one_rank_cannot_prepare", {1, 3}}),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    without_descriptors, Scenarios,
+    testing::Values(Case{"independent_fails_on_all_where_one_rank_cannot_prepare", {1, 3}},
+                    Case{"independent_fails_on_all_where_one_rank_lacks_its_last_descriptor",
+                         {2, 3}}),
+    name_of);
 #endif
 
 #if !defined(__SANITIZE_THREAD__)  // which leaves less room for addresses

@@ -29,8 +29,9 @@ constexpr std::chrono::milliseconds acknowledgement_look_interval{1};
 constexpr std::string_view congestion_control_on_one_kernel = "reno";
 
 [[noreturn]] void fail_connecting(int peer, std::string_view call) {
-  base::throw_error({.code = ErrorCode::no_resource, .peer = peer, .system_error = errno},
-                    "connect", "raise the limit of open files (ulimit -n)", "{} failed", call);
+  const int error = errno;
+  base::throw_error({.code = ErrorCode::no_resource, .peer = peer, .system_error = error},
+                    "connect", base::hint_for_descriptors(error), "{} failed", call);
 }
 
 }  // namespace

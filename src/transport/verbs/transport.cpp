@@ -34,7 +34,8 @@ constexpr unsigned access_of_queue_pair = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_R
 
 [[noreturn]] void fail_opening(const std::string& device, std::string_view step, int error) {
   base::throw_error({.code = ErrorCode::no_resource, .system_error = error}, "init",
-                    error == ENOMEM ? "raise the limit of locked memory (ulimit -l)" : "",
+                    error == ENOMEM ? "raise the limit of locked memory (ulimit -l)"
+                                    : base::hint_for_descriptors(error),
                     "{} failed on device {}", step, device);
 }
 

@@ -1,4 +1,5 @@
 // Options that disagree, starts that fail, calls at the wrong time: what every rank is told.
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -104,13 +105,42 @@ void independent_fails_on_all_where_one_rank_cannot_prepare(Communicator& world,
        .peer = last,
        .operation = "arena",
        .cause = "memfd_create of * bytes failed (reported by rank " + std::to_string(last) + ")",
-       .hint = "raise the limit of open files (ulimit -n)",
+       .hint = "raise the limit on open files (ulimit -n): this process may have 0",
        .system_error = EMFILE});
   if (world.rank() == last) check(::setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
   world.barrier();
   Communicator other = world.independent();
   other.barrier();
   other.finish();
+}
+
+// The same of the descriptor that a rank makes last: one is missing of those that a start needs.
+void independent_fails_on_all_where_one_rank_lacks_its_last_descriptor(Communicator& world,
+                                                                       Arguments) {
+  const int last = world.size() - 1;
+  rlimit limit{};
+  check(::getrlimit(RLIMIT_NOFILE, &limit) == 0, "getrlimit");
+  for (rlim_t more = 60; more > 0; --more) {
+    if (world.rank() == last) {
+      const int next = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+      check(next >= 0 && ::close(next) == 0, "/dev/null");
+      const rlimit few{.rlim_cur = static_cast<rlim_t>(next) + more, .rlim_max = limit.rlim_max};
+      check(::setrlimit(RLIMIT_NOFILE, &few) == 0, "setrlimit");
+    }
+    std::string failure;
+    try {
+      world.independent().finish();
+    } catch (const Error& error) {
+      failure = error.what();
+      check(error.code() == ErrorCode::no_resource && error.peer() == last &&
+                failure.find("raise the limit on open files") != std::string::npos,
+            failure);
+    }
+    if (world.rank() == last) check(::setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
+    world.barrier();
+    if (!failure.empty()) return;
+  }
+  check(false, "any number of descriptors is enough");
 }
 
 void nothing_works_after_finish(Arguments) {
@@ -187,6 +217,8 @@ std::vector<Scenario> error_scenarios() {
           in_world("independent_ends_at_its_own_deadline", independent_ends_at_its_own_deadline),
           in_world("independent_fails_on_all_where_one_rank_cannot_prepare",
                    independent_fails_on_all_where_one_rank_cannot_prepare),
+          in_world("independent_fails_on_all_where_one_rank_lacks_its_last_descriptor",
+                   independent_fails_on_all_where_one_rank_lacks_its_last_descriptor),
           {"nothing_works_after_finish", nothing_works_after_finish},
           in_world("two_threads_in_one_context", two_threads_in_one_context)};
 }
