@@ -11,6 +11,7 @@
 #include "qpmesh/element.hpp"         // IWYU pragma: export
 #include "qpmesh/error.hpp"           // IWYU pragma: export
 #include "qpmesh/grid.hpp"            // IWYU pragma: export
+#include "qpmesh/interrupt.hpp"       // IWYU pragma: export
 #include "qpmesh/local.hpp"           // IWYU pragma: export
 #include "qpmesh/message.hpp"         // IWYU pragma: export
 #include "qpmesh/options.hpp"         // IWYU pragma: export

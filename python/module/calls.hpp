@@ -13,6 +13,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "module/interrupt.hpp"
 #include "module/operation.hpp"
 
 namespace qpmesh::python {
@@ -113,6 +114,7 @@ struct Call<prepare> {
           start(std::false_type{}, how.options());
         else operation.status = start(std::false_type{}, how.options());
       }
+      throw_interruption();
       return operation.result().release().ptr();
     } catch (...) {
       set_exception();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "module/calls.hpp"
+#include "module/interrupt.hpp"
 #include "module/module.hpp"
 
 namespace qpmesh::python {
@@ -313,8 +314,18 @@ CallOptions limited(py::handle timeout) { return {.timeout = time_limit(timeout)
 
 template <class Function>
 auto unlocked(Function&& function) {
-  const Unlocked meanwhile;
-  return function();
+  const auto call = [&] {
+    const Unlocked meanwhile;
+    return function();
+  };
+  if constexpr (std::is_void_v<decltype(call())>) {
+    call();
+    throw_interruption();
+  } else {
+    auto result = call();
+    throw_interruption();
+    return result;
+  }
 }
 
 // The last handle waits for the turn of a thread that may want the interpreter.

@@ -5,6 +5,7 @@
 #include <exception>
 #include <string>
 
+#include "module/interrupt.hpp"
 #include "qpmesh/version.h"
 #include "raise.hpp"
 
@@ -15,7 +16,9 @@ PyObject* error_type = nullptr;
 
 }  // namespace
 
-void raise(const Error& error) noexcept { raise_as(error_type, error, to_string(error.code())); }
+void raise(const Error& error) noexcept {
+  if (!set_interruption()) raise_as(error_type, error, to_string(error.code()));
+}
 
 }  // namespace qpmesh::python
 
@@ -32,4 +35,5 @@ PYBIND11_MODULE(_library, module) {
   });
   module.attr("__version__") = QPMESH_VERSION;
   python::add_communicator(module);
+  python::watch_for_signals();
 }

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "module/interrupt.hpp"
+
 namespace qpmesh::python {
 namespace {
 
@@ -218,6 +220,7 @@ py::object PendingCall::wait(const py::object& timeout_s) {
     status = request_.wait();
     return true;
   });
+  throw_interruption();
   if (!is_over) {
     PyErr_SetString(PyExc_TimeoutError, "the operation has not ended yet");
     throw py::error_already_set();

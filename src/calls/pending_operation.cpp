@@ -136,7 +136,8 @@ Status settle(PendingOperation& request) {
 void expire(PendingOperation& request) {
   context::CommunicatorState& communicator = *request.communicator;
   const ErrorDetail detail = communicator.timeout_detail(request.operation, request.timeout_ms);
-  communicator.context().log().error("{}: {}; {}", request.operation, detail.cause, detail.hint);
+  if (detail.code == ErrorCode::timeout)
+    communicator.context().log().error("{}: {}; {}", request.operation, detail.cause, detail.hint);
   if (take_back(request)) {
     communicator.remember_passing_error(detail);
     throw Error{detail};

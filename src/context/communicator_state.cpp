@@ -296,6 +296,12 @@ void CommunicatorState::tell_calls(int context_rank, bool differ) {
 
 ErrorDetail CommunicatorState::timeout_detail(std::string_view operation,
                                               std::int64_t timeout_ms) const {
+  if (context_->waiter().was_interrupted()) {
+    return {.code = ErrorCode::aborted,
+            .peer = rank(),
+            .operation = std::string{operation},
+            .cause = fmt::format("{} was interrupted on that rank while it waited", operation)};
+  }
   const auto peer = awaited_context_rank();
   ErrorDetail detail{.code = ErrorCode::timeout, .operation = std::string{operation}};
   if (peer) {

@@ -1,6 +1,7 @@
 // For C: how a rank joins and leaves, its groups, and memory that peers reach.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -9,6 +10,7 @@
 #include "base/system.hpp"
 #include "calls/pending_operation.hpp"
 #include "face/c_interface.hpp"
+#include "qpmesh/interrupt.hpp"
 
 namespace {
 
@@ -188,6 +190,16 @@ int qpmesh_abort(qpmesh_communicator* world, const char* reason) {
 
 int qpmesh_progress(qpmesh_communicator* world) {
   return guarded("progress", [&] { required_world(world, "progress").communicator.progress(); });
+}
+
+void qpmesh_set_interrupt_check(int (*is_interrupted)(void)) {
+  static std::atomic<int (*)(void)> asked{nullptr};  // one function: it publishes nothing else
+  asked.store(is_interrupted, std::memory_order_relaxed);
+  if (is_interrupted == nullptr) return set_interrupt_check(nullptr);
+  set_interrupt_check([]() noexcept {
+    auto* const ask = asked.load(std::memory_order_relaxed);
+    return ask != nullptr && ask() != 0;
+  });
 }
 
 int qpmesh_wait_fd(qpmesh_communicator* world, int* fd) {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <exception>
 #include <functional>
@@ -16,6 +17,7 @@
 
 #include "base/cpu.hpp"
 #include "base/errors.hpp"
+#include "qpmesh/interrupt.hpp"
 
 namespace qpmesh::progress {
 namespace {
@@ -26,6 +28,9 @@ constexpr std::uint32_t spins_per_us = 20;
 constexpr std::uint32_t pauseless_spins = 2'000;
 // A lost wake-up would be a bug; it costs a second, not a hang.
 constexpr std::chrono::seconds sleep_max{1};
+// Whoever waits for an answer to ^C does not notice it, and an interpreter's lock is taken seldom.
+constexpr std::chrono::milliseconds ask_interval{50};
+std::atomic<InterruptCheck> interrupt_check{nullptr};  // one function: it publishes nothing else
 // So long requests of several contexts are not looked at, where several threads use one of them:
 // who ends them may be any of those.
 constexpr auto sleep_across_contexts = std::chrono::microseconds{200};
@@ -130,9 +135,23 @@ Waiter::Passed Waiter::look_at_clock(WaitLimit& limit, Deadline now) {
     limit.begin = now;
     if (limit.timeout_ms != 0) limit.deadline = now + std::chrono::milliseconds{limit.timeout_ms};
     limit.stall_after(limit.stall_ms);
+    limit.ask_at = now + ask_interval;
   }
   if (now >= limit.deadline) return Passed::expired;
+  if (now >= limit.ask_at) {
+    limit.ask_at = now + ask_interval;
+    const InterruptCheck check = interrupt_check.load(std::memory_order_relaxed);
+    was_interrupted_ = check != nullptr && check();
+    if (was_interrupted_) return Passed::expired;
+  }
   return now < limit.stall_at ? Passed::on : Passed::stalled;
+}
+
+// A signal need not end the sleep: another thread may have taken it.
+Deadline Waiter::sleep_end(const WaitLimit& limit) const noexcept {
+  const Deadline end = std::min(limit.deadline, limit.stall_at);
+  const bool is_asked = interrupt_check.load(std::memory_order_relaxed) != nullptr;
+  return is_asked ? std::min(end, limit.ask_at) : end;
 }
 
 // Before the last look: who publishes behind it rings.
@@ -181,8 +200,7 @@ void Waiter::sleep(const WaitLimit& limit, Others others) {
   for (Waiter* const other : others) length = std::min(length, other->fall_asleep());
   const bool news = step(others);
   if (!news) {
-    const std::chrono::milliseconds left{
-        base::remaining_ms(system_, std::min(limit.deadline, limit.stall_at))};
+    const std::chrono::milliseconds left{base::remaining_ms(system_, sleep_end(limit))};
     length = std::min<std::chrono::microseconds>(length, left);
     if (!block(length, others)) descriptor_lost_ = true;
   }
@@ -249,7 +267,7 @@ void Waiter::pass_looking_on() noexcept {
 void Waiter::sleep_among_threads(const WaitLimit& limit, WaitingThread& self) {
   WaitingThreads& threads = *threads_;
   const Deadline now = system_.now();
-  const Deadline until = std::min({limit.deadline, limit.stall_at, now + sleep_max});
+  const Deadline until = std::min(sleep_end(limit), now + sleep_max);
   if (threads.has_sleeper() || threads.others_look()) {
     if (!threads.others_look() && arm_sleeper()) return;
     threads.park(self, until);
@@ -325,3 +343,7 @@ void Waiter::yield_core(WaitingThread* self) noexcept {
 }
 
 }  // namespace qpmesh::progress
+
+void qpmesh::set_interrupt_check(InterruptCheck check) noexcept {
+  progress::interrupt_check.store(check, std::memory_order_relaxed);
+}

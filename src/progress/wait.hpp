@@ -41,6 +41,7 @@ struct WaitLimit {
   Deadline begin{};
   Deadline deadline = no_deadline;
   Deadline stall_at = no_deadline;
+  Deadline ask_at = no_deadline;  // whether it is interrupted
   bool started = false;
 
   // The next call of on_stall, so long after the begin; 0 = never.
@@ -103,6 +104,9 @@ class Waiter {
 
   // ---- waits ----
 
+  // Was it an interruption that ended the last wait before its time?
+  bool was_interrupted() const noexcept { return was_interrupted_; }
+
   // The application has closed a descriptor that sleeps depend on: they would spin.
   bool descriptor_lost() const noexcept { return descriptor_lost_; }
 
@@ -151,6 +155,7 @@ class Waiter {
   // self: nullptr where one thread uses the context, or others are waited for, too.
   template <class Done, class OnStall>
   bool wait(Done& done, WaitLimit limit, OnStall& on_stall, Others others, WaitingThread* self) {
+    was_interrupted_ = false;
     std::uint32_t steps = 0;
     for (std::uint32_t idle = 0; !done();) {
       Passed passed = Passed::on;
@@ -188,6 +193,7 @@ class Waiter {
     return sleeps_for_yield_ > 1 ? policy_.spins_max_beside_neighbour : policy_.spins_max;
   }
   Passed look_at_clock(WaitLimit& limit, Deadline now);
+  Deadline sleep_end(const WaitLimit& limit) const noexcept;
   void sleep(const WaitLimit& limit, Others others);
   void sleep_among_threads(const WaitLimit& limit, WaitingThread& self);
   bool arm_sleeper();  // true: looks still find something
@@ -211,6 +217,7 @@ class Waiter {
   std::unique_ptr<WaitingThreads> threads_;  // nullptr: one thread uses the context
   bool armed_ = false;
   bool descriptor_lost_ = false;
+  bool was_interrupted_ = false;
   std::uint32_t misses_ = 0;            // looks in a row that found nothing
   std::uint32_t sleeps_left_ = 0;       // before the next yield: a neighbour takes whole slices
   std::uint32_t sleeps_for_yield_ = 1;  // when the next yield loses one; 1: none does

@@ -35,6 +35,9 @@ static void expect_at(int line, int holds, const char* what) {
     EXPECT_OK(qpmesh_request_free(request)); \
   } while (0)
 
+static int times_asked = 0;
+static int says_yes_at_the_third_time(void) { return ++times_asked == 3; }
+
 static void test_messages(qpmesh_communicator* world, int rank, int size) {
   const int next = (rank + 1) % size, previous = (rank + size - 1) % size;
   const int32_t out[3] = {rank, 7, 9};
@@ -95,6 +98,22 @@ static void test_messages(qpmesh_communicator* world, int rank, int size) {
   EXPECT_OK(qpmesh_message_free(message));
   EXPECT_OK(qpmesh_try_match(world, rank, 8, &message, NULL));
   EXPECT(message == NULL);
+
+  /* A wait that is interrupted takes its receive back: the next one gets the message. */
+  times_asked = 0;
+  qpmesh_set_interrupt_check(&says_yes_at_the_third_time);
+  EXPECT(qpmesh_receive(world, in, sizeof in, QPMESH_BYTE, rank, 9, NULL, &status) ==
+         QPMESH_ABORTED);
+  EXPECT(qpmesh_last_error()->peer == rank && times_asked == 3);
+  EXPECT_OK(qpmesh_receive_async(world, in, sizeof in, QPMESH_BYTE, rank, 9, NULL, &request));
+  times_asked = 0;
+  EXPECT(qpmesh_wait_any(&request, 1, &index) == QPMESH_ABORTED);
+  EXPECT(times_asked == 3 && request != NULL);
+  qpmesh_set_interrupt_check(NULL);
+  EXPECT_OK(qpmesh_send(world, out, 3, QPMESH_INT32, rank, 9, NULL));
+  EXPECT_OK(qpmesh_wait(request, &status));
+  EXPECT(status.bytes == 12);
+  EXPECT_OK(qpmesh_request_free(request));
 
   /* A partner that is not there. */
   EXPECT_OK(qpmesh_send(world, out, 3, QPMESH_INT32, QPMESH_NO_RANK, 0, NULL));

@@ -1,0 +1,48 @@
+#include "module/interrupt.hpp"
+
+#include <pybind11/pybind11.h>
+
+#include <optional>
+#include <thread>
+
+#include "qpmesh/interrupt.hpp"
+
+namespace qpmesh::python {
+namespace {
+
+std::thread::id main_thread;  // written once, before any call
+
+// Of the main thread. It lives until it is raised.
+std::optional<pybind11::error_already_set>& interruption() {
+  static auto* const raised = new std::optional<pybind11::error_already_set>;
+  return *raised;
+}
+
+// Only Python's main thread runs handlers: no other one needs the interpreter for that.
+bool is_interrupted() noexcept {
+  if (std::this_thread::get_id() != main_thread) return false;
+  const pybind11::gil_scoped_acquire locked;
+  if (PyErr_CheckSignals() == 0) return false;
+  interruption().emplace();
+  return true;
+}
+
+}  // namespace
+
+void watch_for_signals() noexcept {
+  main_thread = std::this_thread::get_id();
+  set_interrupt_check(&is_interrupted);
+}
+
+bool set_interruption() noexcept {
+  if (std::this_thread::get_id() != main_thread || !interruption()) return false;
+  interruption()->restore();
+  interruption().reset();
+  return true;
+}
+
+void throw_interruption() {
+  if (set_interruption()) throw pybind11::error_already_set{};
+}
+
+}  // namespace qpmesh::python
