@@ -54,6 +54,7 @@ for threads in ("one", "several"):
                     world.send(got, peer, 2)
             else:
                 world.receive(got, 0, 2)
-            error = raised_by(other.barrier, qpmesh.Error)
+            # The first one may end well where the news is late: rank 0 had come to it.
+            error = raised_by(lambda: (other.barrier(), other.barrier()), qpmesh.Error)
             assert (error.code, error.peer) == ("aborted", 0) and "interrupted" in error.cause, error
         world.barrier()
