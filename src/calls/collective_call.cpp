@@ -175,14 +175,14 @@ struct Preparation {
 
   void take_reduction(std::size_t result_count) {
     const detail::AnyReduction& reduction = what.reduction;
-    collectives::Reducer& reducer = arguments.reducer;
-    reducer.element_bytes = shape.element_bytes = what.in.element_bytes;
-    reducer.commutative = reduction.commutative;
+    // As a whole: what is left of the last call's is not the same on all ranks.
+    collectives::Reducer& reducer = arguments.reducer = {.element_bytes = what.in.element_bytes,
+                                                         .commutative = reduction.commutative};
+    shape.element_bytes = what.in.element_bytes;
     shape.ordered = !reduction.commutative;
     if (reduction.function != nullptr) {
       call.reduction = reduction.commutative ? context::CollectiveCall::commutative_function
                                              : context::CollectiveCall::ordered_function;
-      reducer.kernel = nullptr;
       reducer.function = reduction.function;
       reducer.context = reduction.context;
       return;
@@ -457,15 +457,17 @@ void start_collective(PendingOperation& request, const detail::AnyCollective& wh
   start(request, prepared, arguments, choice, group, prepared.call.has_layout);
 }
 
+collectives::Task task_of(context::CommunicatorState& communicator, const collectives::Group& group,
+                          const collectives::Algorithm& algorithm, const Arguments& arguments) {
+  collectives::Selector& selector = communicator.selector();
+  const collectives::Choice choice{.row = &algorithm};
+  return selector.is_plain(choice) ? algorithm.run(group, arguments)
+                                   : selector.run(group, arguments, communicator.shape(), choice);
+}
+
 void start_algorithm(PendingOperation& request, const collectives::Group& group,
                      const collectives::Algorithm& algorithm, const Arguments& arguments) {
-  collectives::Selector& selector = request.communicator->selector();
-  const collectives::Choice choice{.row = &algorithm};
-  start_task(request, [&] {
-    return selector.is_plain(choice)
-               ? algorithm.run(group, arguments)
-               : selector.run(group, arguments, request.communicator->shape(), choice);
-  });
+  start_task(request, [&] { return task_of(*request.communicator, group, algorithm, arguments); });
 }
 
 }  // namespace qpmesh::calls

@@ -159,6 +159,31 @@ TEST_P(OnNodes, calls_in_pieces_do_not_mix_with_each_other_nor_with_whole_ones) 
   }
 }
 
+// A short reduction by a function of the program to the first rank, and a long one to the last.
+Script reduces_by_a_function_first(SimulatedJob* job, int rank) {
+  Communicator& world = job->world(rank);
+  const int last = world.size() - 1;
+  std::vector<std::uint64_t> data(1, 1);
+  const auto add = [](std::uint64_t left, std::uint64_t right) { return left + right; };
+  Request first = world.reduce_async(data, add, 0);
+  co_await until(first);
+  first.wait();
+  data.assign(100'000, 1);
+  Request second = world.reduce_async(data, sum, last, CallOptions{.algorithm = "lanes"});
+  co_await until(second);
+  second.wait();
+  if (rank == last && data.back() != index(world.size())) throw std::runtime_error("it is wrong");
+}
+
+TEST_P(OnNodes, a_function_of_the_program_is_forgotten_by_the_next_reduction) {
+  ASSERT_GT(collectives::piece_count(100'000 * sizeof(std::uint64_t), {}), 1);
+  SimulatedJob job{network(1)};
+  for (int rank = 0; rank < size(); ++rank)
+    job.start(rank, reduces_by_a_function_first(&job, rank));
+  job.run();
+  ASSERT_EQ(job.close(), "");
+}
+
 // Broadcasts and gathers of two lengths by nobody's wish, several at a time; roots give, and run
 // ahead. The rows are measured meanwhile.
 Script measures(SimulatedJob* job, int rank, int calls, std::uint64_t seed,
