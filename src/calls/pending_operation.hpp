@@ -246,7 +246,12 @@ std::uint8_t check_collective(context::CommunicatorState& communicator,
 void run_collective(context::CommunicatorState& communicator, const detail::AnyCollective& what,
                     const CallOptions& options);
 
-// Starts what begin() counted, by this algorithm. Behind calls that wait for their turn.
+// What begin() counted, by this algorithm: behind calls that wait for their turn. The arguments
+// outlive the task.
+collectives::Task task_of(context::CommunicatorState& communicator, const collectives::Group& group,
+                          const collectives::Algorithm& algorithm,
+                          const collectives::Arguments& arguments);
+// Starts it.
 void start_algorithm(PendingOperation& request, const collectives::Group& group,
                      const collectives::Algorithm& algorithm,
                      const collectives::Arguments& arguments);

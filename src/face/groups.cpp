@@ -60,7 +60,7 @@ struct Splitting {
 progress::Task gather_and_make(Splitting* splitting, collectives::Group group,
                                const collectives::Algorithm* gather,
                                collectives::Arguments arguments) {
-  co_await gather->run(group, arguments);
+  co_await calls::task_of(*splitting->parent, group, *gather, arguments);
   if (splitting->mine.color != no_color) splitting->make();
 }
 

@@ -375,6 +375,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"a_member_that_does_not_come_is_named", {2}},
         Case{"groups_do_not_hear_each_other", {4}},
         Case{"groups_are_made_while_others_go_on", {1, 2, 3, 5}},
+        Case{"groups_are_made_behind_calls_that_try_rows", {2, 4}},
         Case{"a_second_thread_has_its_own_context", {3}}, Case{"buffers_in_every_call", {1, 3}},
         Case{"a_buffer_may_go_while_it_is_used", {3}},
         Case{"too_much_memory_is_refused_on_all_alike", {3}, {"QPMESH_ARENA_BYTES_MAX=67108864"}},

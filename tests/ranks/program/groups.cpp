@@ -372,6 +372,35 @@ void who_waits_reads_nothing_of_idle_communicators(Communicator& world, Argument
   world.barrier();
 }
 
+// A call of every collective is under way, of lengths whose rows are still tried.
+void groups_are_made_behind_calls_that_try_rows(Communicator& world, Arguments) {
+  const auto size = static_cast<std::size_t>(world.size());
+  for (int round = 0; round < 60; ++round) {
+    for (const std::size_t count : {200U, 2'379U}) {
+      std::vector<std::int64_t> in(count * size, 1);
+      std::vector<std::int64_t> out(count * size);
+      const auto block = std::span{in}.first(count);
+      const auto begin = [&](int which) {
+        switch (which) {
+          case 0: return world.reduce_async(block, std::span{out}.first(count), sum, 0);
+          case 1: return world.broadcast_async(out, 0);
+          case 2: return world.gather_async(block, out, 0);
+          case 3: return world.scatter_async(in, std::span{out}.first(count), 0);
+          case 4: return world.scan_async(block, std::span{out}.first(count), sum);
+          case 5: return world.reduce_scatter_async(in, std::span{out}.first(count), sum);
+          default: return world.alltoall_async(in, out);
+        }
+      };
+      for (int which = 0; which < 7; ++which) {
+        Request request = begin(which);
+        Communicator group = which % 2 == 0 ? world.duplicate() : *world.split(0);
+        request.wait();
+        group.barrier();
+      }
+    }
+  }
+}
+
 // Several at once, with messages and collectives between their beginnings.
 void groups_are_made_while_others_go_on(Communicator& world, Arguments) {
   const int me = world.rank();
@@ -450,6 +479,8 @@ std::vector<Scenario> group_scenarios() {
       in_world("a_member_that_does_not_come_is_named", a_member_that_does_not_come_is_named),
       in_world("groups_do_not_hear_each_other", groups_do_not_hear_each_other),
       in_world("groups_are_made_while_others_go_on", groups_are_made_while_others_go_on),
+      in_world("groups_are_made_behind_calls_that_try_rows",
+               groups_are_made_behind_calls_that_try_rows),
       in_world("a_second_thread_has_its_own_context", a_second_thread_has_its_own_context),
       in_world("buffers_in_every_call", buffers_in_every_call),
       in_world("a_buffer_may_go_while_it_is_used", a_buffer_may_go_while_it_is_used),
