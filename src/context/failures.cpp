@@ -346,10 +346,12 @@ void Context::take_abort() {
 
 // ---- leaving ----
 
+// Who has finished its world may end as it likes, whatever other handles it has left; one that has
+// finished another communicator goes on.
 void Context::finished(const CommunicatorState& communicator) {
   const auto is_finished = [](const auto& each) { return each.second->finished(); };
   if (std::ranges::all_of(communicators_, is_finished)) return leave(Farewell::Reason::finished);
-  if (communicator.size() != size() || std::exchange(told_finished_, true)) return;
+  if (communicator.id() != world_id(parts_.epoch) || std::exchange(told_finished_, true)) return;
   tell_farewell(Farewell::Reason::finished);
 }
 

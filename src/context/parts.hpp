@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/bytes.hpp"
 #include "base/control_channel.hpp"
 #include "base/log.hpp"
 #include "base/owned.hpp"
@@ -58,5 +59,8 @@ struct ContextParts {
 };
 
 messaging::RingLayout ring_layout(const Options& options) noexcept;
+
+// Of the communicator of everybody that init returns.
+inline std::uint64_t world_id(std::uint64_t epoch) noexcept { return base::mix64(epoch); }
 
 }  // namespace qpmesh::context

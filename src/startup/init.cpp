@@ -284,7 +284,7 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
   parts.wait_policy = wait_policy(options, parts.own_core, links.verbs.busy_neighbour);
   parts.near = near_topology(parts.identities, facts, links.reach);
   const bool shares_cores = parts.near.ranks_per_core > 1 || links.verbs.busy_neighbour;
-  const std::uint64_t id = base::mix64(parts.epoch);
+  const std::uint64_t id = context::world_id(parts.epoch);
   std::shared_ptr<context::Context> context;
   bootstrap::agree(bootstrap, deadline, [&] {
     context = make_context(parts, links, facts, layout);

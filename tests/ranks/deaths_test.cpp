@@ -131,6 +131,14 @@ TEST(leaving, right_after_finish_is_no_death_whatever_handles_are_left) {
   expect_success(ranks);
 }
 
+TEST(leaving, of_a_duplicate_is_none_of_the_world) {
+  for (const char* const transport : {"shm", "tcp"}) {
+    auto ranks = start_ranks(3, rank_program("the_last_rank_dies_after_a_duplicate_finished"),
+                             {.variables = {std::string{"QPMESH_TRANSPORT="} + transport}});
+    expect_success(ranks);
+  }
+}
+
 TEST(timeouts, name_the_rank_that_all_others_wait_for) {
   const Folder folder;
   auto ranks = start_ranks(4, rank_program("each_waits_for_the_next", {folder.file("go")}));

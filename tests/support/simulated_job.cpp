@@ -147,8 +147,8 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
         context::Context::make(std::move(parts[static_cast<std::size_t>(rank)]));
   }
   for (int rank = 0; rank < size; ++rank) {
-    rank_at(rank).world =
-        std::make_unique<Communicator>(communicator(rank, base::mix64(epoch), everybody(size)));
+    rank_at(rank).world = std::make_unique<Communicator>(
+        communicator(rank, context::world_id(epoch), everybody(size)));
     network_.set_step(rank, [this, rank] { return step(rank_at(rank)); });
   }
 }

@@ -122,6 +122,24 @@ void the_last_rank_ends_after_finish(Arguments) {
        "what that rank said before it ended"});
 }
 
+// A duplicate's finish() is no goodbye of the world's: the last rank dies behind it, and who waits
+// for anybody is told.
+void the_last_rank_dies_after_a_duplicate_finished(Arguments) {
+  Communicator world = init();
+  Communicator child = world.duplicate();
+  child.finish();
+  world.barrier();
+  const int last = world.size() - 1;
+  if (world.rank() == last) ::_exit(0);
+  std::vector<int> data(1);
+  try {
+    world.receive(data, any_source, 0, {.timeout = 10'000ms});
+    throw std::runtime_error{"a message came from nobody"};
+  } catch (const Error& error) {
+    check(error.code() == ErrorCode::peer_dead && error.peer() == last, error.what());
+  }
+}
+
 // Each rank but the last receives from the next one, and the last one is not in the library until
 // arguments[0] exists.
 void each_waits_for_the_next(Communicator& world, Arguments arguments) {
@@ -169,6 +187,8 @@ std::vector<Scenario> death_scenarios() {
   return {{"operations_until_an_error", operations_until_an_error},
           {"the_last_rank_unwinds", the_last_rank_unwinds},
           {"the_last_rank_ends_after_finish", the_last_rank_ends_after_finish},
+          {"the_last_rank_dies_after_a_duplicate_finished",
+           the_last_rank_dies_after_a_duplicate_finished},
           in_world("each_waits_for_the_next", each_waits_for_the_next),
           {"a_failure_stays_the_same", a_failure_stays_the_same}};
 }

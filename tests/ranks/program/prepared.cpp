@@ -86,7 +86,8 @@ void what_is_prepared_wrongly_is_told_when_it_starts(Communicator& world, Argume
   Prepared receive = world.prepare_receive(data, world.rank(), 9);
   receive.start();
   expect_error([&] { receive.start(); },
-               {ErrorCode::bad_argument, no_peer, "start", "it has been started, and has not ended",
+               {ErrorCode::bad_argument, no_peer, "start",
+                "it has been started, and neither wait() nor test() has told its end",
                 "wait() for it first"});
   check(receive.cancel(), "a receive that nobody answers is taken back");
   check(!receive.cancel(), "once");

@@ -201,7 +201,8 @@ void lists_that_make_no_sense_are_refused(Communicator& world, Arguments) {
   step.start();
   expect_error(
       [&] { step.start(); },
-      {bad, no_peer, "start", "it has been started, and has not ended", "wait() for it first"});
+      {bad, no_peer, "start", "it has been started, and neither wait() nor test() has told its end",
+       "wait() for it first"});
   step.wait();
   world.barrier();
 }
