@@ -224,7 +224,9 @@ QPMESH_API int qpmesh_on_end(qpmesh_request* request, void (*function)(void* con
 // The operation is left to itself, and the request is gone: nobody is told its end. Its buffers are
 // its own until qpmesh_finalize, or until qpmesh_on_end, which comes before, tells that it is over.
 QPMESH_API int qpmesh_detach(qpmesh_request* request);
-// Of a prepared one: begins it. It must have ended, if it was started before.
+// Of a prepared one: begins it. If it was started before, qpmesh_wait, qpmesh_test or one of the
+// calls that store an index must have told its end; qpmesh_test_all and qpmesh_on_end are not
+// enough.
 QPMESH_API int qpmesh_start(qpmesh_request* request);
 // All of a list, in order, to the first error; those before it are started.
 QPMESH_API int qpmesh_start_all(qpmesh_request* const* requests, size_t count);
@@ -443,7 +445,8 @@ QPMESH_API int qpmesh_allocate_here(qpmesh_communicator* world, size_t bytes, vo
 // What a rank of this host got from the same call of qpmesh_allocate, to be read.
 QPMESH_API int qpmesh_view_of(qpmesh_communicator* world, const void* data, int rank,
                               const void** view);
-// Of the communicator that allocated it. Operations that use it keep it until they end.
+// Of the communicator that allocated it. Operations that use it keep it until they end, but not
+// those of another context (qpmesh_independent).
 QPMESH_API int qpmesh_free(qpmesh_communicator* world, void* data);
 
 // ---- groups: collective, unless it is said otherwise ----

@@ -32,7 +32,8 @@ enum class ReductionKind : std::uint8_t {
 
 // Every rank gets the same bits. Integer sum and product wrap; average is the sum, then one
 // division (integers truncate); min and max propagate NaN and order -0 before +0; bitwise
-// reductions of floating types are Error{bad_argument}; logical ones give 1 or 0. float16 and
+// reductions of floating types are Error{bad_argument}; logical ones give 1 or 0, but a single
+// operand, as that of rank 0 in a scan, as it is. float16 and
 // bfloat16 are combined in float and rounded to nearest even once per pass. Of types without an
 // ElementType, long double is reduced as other numbers are, but for average; of complex numbers
 // there are sum and product; of bool product, min, max, bitwise and logical ones, which are and, or

@@ -37,7 +37,10 @@ std::string reason(const CallShape& shape, const Algorithm& row) {
     return row.applies(other);
   };
   if (applies([](CallShape& other) { other.ordered = false; })) return "an ordered reduction";
-  if (applies([](CallShape& other) { other.uneven = false; }))
+  if (applies([](CallShape& other) {
+        if (other.uneven && other.bytes == 0) other.bytes = other.ranks_count();  // not known
+        other.uneven = false;
+      }))
     return row.collective == Collective::reduce_scatter ? "blocks that lie apart"
                                                         : "blocks of unequal lengths";
   if (applies([](CallShape& other) { other.uneven = true; })) return "blocks of equal lengths";

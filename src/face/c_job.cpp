@@ -124,11 +124,16 @@ int begin_group(qpmesh_communicator* world, std::string_view operation, const qp
     const Asked asked = read_call(call, operation);
     if (asked.prepared) bad_argument(operation, "begin it each time", "a group that is prepared");
     auto own = std::make_unique<qpmesh_request>();
-    made = nullptr;
     const Access::Take take = [&made](Communicator&& own_group) {
       made = new qpmesh_communicator{std::move(own_group)};
     };
-    own->started = begin(parent.communicator, take, asked.options);
+    qpmesh_communicator* const before = std::exchange(made, nullptr);  // it may be made in begin
+    try {
+      own->started = begin(parent.communicator, take, asked.options);
+    } catch (...) {
+      made = before;
+      throw;
+    }
     begun = own.release();
   });
 }

@@ -84,7 +84,8 @@ Prepared::~Prepared() = default;
 void Prepared::start() {
   calls::PreparedOperation& own = *detail::held(operation_, "start");
   if (own.request.is_in_flight()) {
-    calls::bad_argument("start", "wait() for it first", "it has been started, and has not ended");
+    calls::bad_argument("start", "wait() for it first",
+                        "it has been started, and neither wait() nor test() has told its end");
   }
   own.request = std::visit(
       [&](const auto& what) { return detail::Access::start(own.communicator, what, own.options); },
