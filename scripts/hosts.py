@@ -9,6 +9,23 @@ from dataclasses import dataclass
 DEVICE = "cable"
 
 
+def end_by_exception():
+    """SIGTERM and SIGHUP end the script as ^C does: what it has made is taken back."""
+    def end(number, _frame):
+        sys.exit(128 + number)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, end)
+
+
+def numbers(text):
+    """A list as 2,4,8, for argparse."""
+    found = [int(word) for word in text.split(",")]
+    if min(found) < 1:
+        raise ValueError
+    return found
+
+
 @dataclass(frozen=True)
 class Host:
     name: str

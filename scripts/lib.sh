@@ -84,7 +84,7 @@ allow_mpirun_as_root() {
 own_files() {
   local folder folders=()
   for folder in include src bootstrap mpi python simulator tools bench tests examples; do [ ! -d "$folder" ] || folders+=("$folder"); done
-  find "${folders[@]}" \( -name '*.[hc]pp' -o -name '*.[hc]' -o -name '*.inc' \) -print0
+  find "${folders[@]}" -path python/build -prune -o \( -name '*.[hc]pp' -o -name '*.[hc]' -o -name '*.inc' \) -print0
 }
 
 # What a build compiles, NUL-separated: clang-tidy would guess the flags of all others. Some sources are compiled only in one unit,
