@@ -67,6 +67,8 @@ int main(int argc, char** argv) {
     for (const std::string& name : files) {
       std::ifstream file{name};
       if (!file) throw std::runtime_error{fmt::format("{} cannot be read", name)};
+      if (std::ranges::count(files, name) > 1)
+        throw std::runtime_error{fmt::format("{} is given twice", name)};
       trace::read(timeline, file, name);
     }
     trace::align(timeline);

@@ -258,6 +258,12 @@ TEST(doctor_tool, tells_an_interface_that_is_not_there) {
                "export QPMESH_NETDEV=cable");
 }
 
+TEST(doctor_tool, tells_a_network_that_no_interface_is_in) {
+  const Ran ran = examine({"QPMESH_SUBNET=10.9.0.0/16"}, network(cable));
+  EXPECT_FOUND(ran, "no_such_network", "problem", "QPMESH_SUBNET is '10.9.0.0/16'",
+               "unset QPMESH_SUBNET");
+}
+
 TEST(doctor_tool, tells_a_host_name_that_is_loopback) {
   const Ran ran = examine({}, [] {
     return ::unshare(CLONE_NEWUTS) == 0 && ::sethostname("localhost", 9) == 0 && network(cable)();

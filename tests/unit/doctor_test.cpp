@@ -107,6 +107,8 @@ const std::vector<Fault>& faults() {
        "eth1 is down", "ip link set eth1 up"},
       {"no_such_interface", [](HostFacts& f) { f.options.netdev = "eth7"; }, "lo, eth0",
        "export QPMESH_NETDEV=eth0"},
+      {"no_such_network", [](HostFacts& f) { f.options.subnet = "10.9.0.0/16"; },
+       "the addresses here are: ", "unset QPMESH_SUBNET"},
       {"no_address", [](HostFacts& f) { f.interfaces[1].addresses.clear(); }, "no interface",
        "ip address add", Severity::note},
       {"own_address", [](HostFacts& f) { f.own_addresses[1].error = ETIMEDOUT; },

@@ -286,6 +286,24 @@ TEST(the_pictures, have_a_row_for_each_rank_and_a_mark_where_one_is_late) {
   EXPECT_EQ(marks, 1);
 }
 
+TEST(two_inits_of_a_rank, are_counted_together_and_once) {
+  const std::string of_rank =
+      R"({{"ph":"M","name":"process_name","pid":0,"args":{{"host":"a","process":{}}}}},)"
+      "\n"
+      R"({{"ph":"X","name":"barrier","pid":0,"tid":1,"ts":{},"dur":2,"args":{{}}}},)"
+      "\n]\n";
+  Timeline timeline;
+  for (const int begin_us : {10, 50}) {
+    std::istringstream file{"[\n" + fmt::format(fmt::runtime(of_rank), 7, begin_us)};
+    read(timeline, file, "job");
+  }
+  const std::string text = to_text(timeline, {});
+  EXPECT_THAT(text, HasSubstr("rank 0 on a: 2 calls, 0.004 ms"));
+  EXPECT_EQ(text.find("rank 0", text.find("rank 0") + 1), std::string::npos);
+  std::istringstream foreign{"[\n" + fmt::format(fmt::runtime(of_rank), 8, 90)};
+  EXPECT_THROW(read(timeline, foreign, "job"), std::runtime_error);
+}
+
 TEST(the_program, merges_draws_and_refuses) {
   const Folder folder;
   ASSERT_EQ(run_ranks(2, folder / "job", "one_rank_is_late").code, 0);
@@ -298,6 +316,9 @@ TEST(the_program, merges_draws_and_refuses) {
               AllOf(HasSubstr("rank 0 on "), HasSubstr("rank 1 on "), HasSubstr("barrier")));
   EXPECT_GT(json::parse(std::ifstream{folder / "all.json"}).size(), 8U);
   EXPECT_GT(std::filesystem::file_size(folder / "all.svg"), 1000U);
+  const auto twice = run(tool + fmt::format("{0}0.json {0}0.json", folder / "job."));
+  EXPECT_EQ(twice.code, 1);
+  EXPECT_THAT(twice.output, HasSubstr("job.0.json is given twice"));
   EXPECT_EQ(run(tool).code, 2);
   const auto missing = run(tool + "/nowhere.json");
   EXPECT_EQ(missing.code, 1);

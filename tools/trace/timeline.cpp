@@ -119,7 +119,15 @@ void read(Timeline& timeline, std::istream& file, const std::string& name) {
     }
   }
   if (rank.host.empty()) refuse(name, 2, "it does not say whose it is");
-  timeline.ranks.push_back(rank);
+  const auto before = std::ranges::find(timeline.ranks, rank.rank, &RankTrace::rank);
+  if (before == timeline.ranks.end()) {
+    timeline.ranks.push_back(rank);
+  } else {  // of an init that came before, or comes after
+    if (before->host != rank.host || before->process != rank.process)
+      refuse(name, 2,
+             fmt::format("it is of rank {} in another job than a file before it", rank.rank));
+    before->whole = before->whole && rank.whole;
+  }
   std::ranges::sort(timeline.ranks, {}, &RankTrace::rank);
   std::ranges::stable_sort(timeline.bars, {}, [](const Bar& bar) {
     return std::tuple{bar.rank, bar.begin_us};

@@ -50,8 +50,8 @@ struct Timeline {
   std::vector<Bar> bars{};         // by rank and begin
 };
 
-// What a rank wrote; without its end if the rank was killed. Throws std::runtime_error with the
-// name and the line where it is something else.
+// What a rank wrote, in one of its inits; without its end if the rank was killed. Throws
+// std::runtime_error with the name and the line where it is something else.
 void read(Timeline& timeline, std::istream& file, const std::string& name);
 
 // Brings the clocks of all hosts to that of the first rank's. A rank leaves a collective that waits
