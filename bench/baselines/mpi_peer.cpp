@@ -83,6 +83,10 @@ Wish parse(const std::vector<std::string>& words) {
   if (name != names.end()) wish.collective = static_cast<Collective>(name - names.begin());
   if (wish.operation == "allreduce_polled") wish.collective = Collective::allreduce;
   if (wish.typed) wish.collective = Collective::alltoall;
+  constexpr std::array<std::string_view, 6> of_messages{"latency", "bandwidth",      "both_ways",
+                                                        "rate",    "rate_both_ways", "halo"};
+  if (!wish.collective && std::ranges::find(of_messages, words[0]) == of_messages.end())
+    throw std::invalid_argument{"there is no operation " + words[0]};
   std::transform(words.begin() + words_before_sizes, words.end(), std::back_inserter(wish.sizes),
                  number);
   return wish;
@@ -253,6 +257,8 @@ int main(int argc, char** argv) {
   try {
     const Wish wish = parse({argv + 1, argv + argc});
     const World world;
+    if (!wish.collective && world.size < 2)
+      throw std::invalid_argument{wish.operation + " needs two ranks"};
     if (world.rank == 0) std::printf("# %s\n", mpi_library_version().c_str());
     for (const std::size_t bytes : wish.sizes) measure(wish, bytes, world);
     return 0;

@@ -92,6 +92,15 @@ void initialize(const std::string& program, const std::vector<std::string>& flag
   std::vector<char*> pointers{const_cast<char*>(program.c_str())};  // not written to
   pointers.reserve(words.size() + 2);
   for (auto& word : words) pointers.push_back(word.data());
+  // Google Benchmark would measure nothing, and end well.
+  for (const std::string& flag : flags) {
+    const std::string value = flag.substr(std::min(flag.find('=') + 1, flag.size()));
+    if (flag.starts_with("--benchmark_repetitions=") &&
+        (value.empty() || value.front() == '-' || value == "0"))
+      refuse(flag + " measures nothing", "give 1 or more");
+    if (flag.starts_with("--benchmark_out_format=") && value != "json" && value != "csv")
+      refuse(flag + " is no form of a file", "give json or csv");
+  }
   int count = static_cast<int>(pointers.size());
   pointers.push_back(nullptr);
   benchmark::Initialize(&count, pointers.data());

@@ -109,7 +109,9 @@ class Session {
     // Computing the reference of a large vector takes longer than the calls.
     if (check) wrong += checked_runs(*subject, bytes <= (std::size_t{1} << 20) ? 4 : 1);
     row.idle_gap_us = 1e6 * limits_.idle_gap_s();
-    take_times(*subject, limits_.probe(series.limit, settings_.buffers, bytes), row);
+    // Nothing to move has no limit.
+    take_times(*subject,
+               bytes == 0 ? nullptr : limits_.probe(series.limit, settings_.buffers, bytes), row);
     row.idle_gap_us = std::max(row.idle_gap_us, 1e6 * limits_.idle_gap_s());
     const Candidate algorithm = subject->algorithm();  // by now
     row.algorithm = algorithm.algorithm;
@@ -119,7 +121,7 @@ class Session {
       row.wrong = wrong;
       wrong_total_ += wrong;
     }
-    if (!row.limit_share) row.limit_share = share_of_least(series, bytes, row.p50_us);
+    if (!row.limit_share && bytes > 0) row.limit_share = share_of_least(series, bytes, row.p50_us);
     return row;
   }
 
