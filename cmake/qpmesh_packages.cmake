@@ -43,6 +43,8 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${CPACK_DEBIAN_RUNTIME_PACKAGE_NAM
 # Of who links the static library, or starts from MPI.
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS
   "libfmt-dev, libsodium-dev, libhwy-dev, libopenmpi-dev")
+# Its mpirun is qpmesh-run: without that CMake's FindMPI takes another MPI's, and that one's compilers.
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_RECOMMENDS "qpmesh-tools")
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "${what_it_is}
 .
 This package has the headers for C++ and C, the static libraries and
