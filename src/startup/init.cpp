@@ -137,7 +137,7 @@ void populate_rings(std::byte* slot, const context::PeerLink& link, std::size_t 
 
 // How this rank reaches the others.
 struct Links {
-  Reach reach;
+  Reach reach;  // reads the identities of the parts
   std::vector<bootstrap::LocalPeer> local_peers;
   NetworkLinks verbs;
   NetworkLinks tcp;
@@ -284,6 +284,7 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
   parts.wait_policy = wait_policy(options, parts.own_core, links.verbs.busy_neighbour);
   parts.near = near_topology(parts.identities, facts, links.reach);
   const bool shares_cores = parts.near.ranks_per_core > 1 || links.verbs.busy_neighbour;
+  const bool has_network = links.reach.any(Way::verbs) || links.reach.any(Way::tcp);
   const std::uint64_t id = context::world_id(parts.epoch);
   std::shared_ptr<context::Context> context;
   bootstrap::agree(bootstrap, deadline, [&] {
@@ -295,7 +296,6 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
   std::iota(everybody.begin(), everybody.end(), 0);
   std::vector<context::NodeSlabs> node_slabs(at(size));
   std::ranges::transform(facts, node_slabs.begin(), &Facts::node_slabs);
-  const bool has_network = links.reach.any(Way::verbs) || links.reach.any(Way::tcp);
   if (has_network && options.choice == ChoiceBy::measured) {
     if (const auto network =
             measure_network(bootstrap, context, base::mix64(id), shares_cores, deadline)) {
