@@ -5,6 +5,7 @@
 // that return an int return an errno, 0 for success.
 #pragma once
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
@@ -113,6 +114,10 @@ struct Sent {
 // Descriptors travel with the first byte.
 Sent send(const base::System& system, int socket, BlobView bytes,
           std::span<const int> descriptors = {});
+
+// poll(2), which may end before the deadline with nothing, as at a signal. Throws Error{aborted}
+// where this start is interrupted.
+int poll_until(const base::System& system, std::span<pollfd> entries, Deadline deadline);
 
 // Waits for events of one socket. 0, ETIMEDOUT at the deadline, or the errno of poll.
 int await(const base::System& system, int socket, short events, Deadline deadline);

@@ -75,7 +75,7 @@ void StarRank::join(Deadline deadline) {
     Deadline wake = deadline;
     std::array polled{caller.watch(wake),
                       pollfd{.fd = ended_ranks_.get(), .events = POLLIN, .revents = 0}};
-    ::poll(polled.data(), polled.size(), base::remaining_ms(system_, wake));
+    poll_until(system_, polled, wake);
     hear_of_ended_root();
     if (!caller.step(polled[0].revents != 0)) continue;
     if (caller.refusal()) fail_refused(*caller.refusal());

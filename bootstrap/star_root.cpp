@@ -126,9 +126,7 @@ void StarRoot::turn(Deadline wake) {
       polled_.push_back({.fd = member.stream->fd(), .events = POLLIN, .revents = 0});
   }
   polled_.push_back({.fd = ended_ranks_.get(), .events = POLLIN, .revents = 0});
-  const int ready = system_.call("poll", [&] {
-    return ::poll(polled_.data(), polled_.size(), base::remaining_ms(system_, wake));
-  });
+  const int ready = poll_until(system_, polled_, wake);
   if (ready < 0 && errno != EINTR) fail_poll(errno);
 
   for (std::size_t rank = 1, entry = first_member; rank < members_.size(); ++rank) {

@@ -12,6 +12,7 @@
 #include "bootstrap/acceptor.hpp"
 #include "bootstrap/caller.hpp"
 #include "bootstrap/init_error.hpp"
+#include "bootstrap/socket.hpp"
 
 namespace qpmesh::bootstrap {
 namespace {
@@ -98,9 +99,7 @@ class Linker {
   void serve(bool waits) {
     polled_.clear();
     const Deadline wake = watch(polled_);
-    const int ready = system_.call("poll", [&] {
-      return ::poll(polled_.data(), polled_.size(), waits ? base::remaining_ms(system_, wake) : 0);
-    });
+    const int ready = poll_until(system_, polled_, waits ? wake : Deadline{});
     if (ready < 0 && errno != EINTR) fail_linking("poll", errno, any_peer());
 
     const std::span<const pollfd> entries{polled_};

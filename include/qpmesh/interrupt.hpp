@@ -13,8 +13,7 @@ using InterruptCheck = bool (*)() noexcept;
 // Error{aborted} of this rank: a receive that nothing has come for is taken back, anything else
 // breaks its communicator on all ranks. nullptr, as at first: nobody is asked. One function for the
 // process; any thread may set it. It may wait for a lock that a thread holds which uses no context
-// of that wait, and must not use that context itself. init has a deadline of its own, and asks
-// nobody.
+// of that wait, and must not use that context itself. init ends so, too.
 QPMESH_API void set_interrupt_check(InterruptCheck check) noexcept;
 
 }  // namespace qpmesh

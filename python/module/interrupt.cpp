@@ -21,6 +21,7 @@ std::optional<pybind11::error_already_set>& interruption() {
 // Only Python's main thread runs handlers: no other one needs the interpreter for that.
 bool is_interrupted() noexcept {
   if (std::this_thread::get_id() != main_thread) return false;
+  if (interruption()) return true;  // until that is raised
   const pybind11::gil_scoped_acquire locked;
   if (PyErr_CheckSignals() == 0) return false;
   interruption().emplace();

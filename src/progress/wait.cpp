@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <exception>
 #include <functional>
@@ -17,7 +16,7 @@
 
 #include "base/cpu.hpp"
 #include "base/errors.hpp"
-#include "qpmesh/interrupt.hpp"
+#include "base/interrupt.hpp"
 
 namespace qpmesh::progress {
 namespace {
@@ -28,9 +27,6 @@ constexpr std::uint32_t spins_per_us = 20;
 constexpr std::uint32_t pauseless_spins = 2'000;
 // A lost wake-up would be a bug; it costs a second, not a hang.
 constexpr std::chrono::seconds sleep_max{1};
-// Whoever waits for an answer to ^C does not notice it, and an interpreter's lock is taken seldom.
-constexpr std::chrono::milliseconds ask_interval{50};
-std::atomic<InterruptCheck> interrupt_check{nullptr};  // one function: it publishes nothing else
 // So long requests of several contexts are not looked at, where several threads use one of them:
 // who ends them may be any of those.
 constexpr auto sleep_across_contexts = std::chrono::microseconds{200};
@@ -135,13 +131,12 @@ Waiter::Passed Waiter::look_at_clock(WaitLimit& limit, Deadline now) {
     limit.begin = now;
     if (limit.timeout_ms != 0) limit.deadline = now + std::chrono::milliseconds{limit.timeout_ms};
     limit.stall_after(limit.stall_ms);
-    limit.ask_at = now + ask_interval;
+    limit.ask_at = now + base::ask_interval;
   }
   if (now >= limit.deadline) return Passed::expired;
   if (now >= limit.ask_at) {
-    limit.ask_at = now + ask_interval;
-    const InterruptCheck check = interrupt_check.load(std::memory_order_relaxed);
-    was_interrupted_ = check != nullptr && check();
+    limit.ask_at = now + base::ask_interval;
+    was_interrupted_ = base::is_interrupted();
     if (was_interrupted_) return Passed::expired;
   }
   return now < limit.stall_at ? Passed::on : Passed::stalled;
@@ -150,8 +145,7 @@ Waiter::Passed Waiter::look_at_clock(WaitLimit& limit, Deadline now) {
 // A signal need not end the sleep: another thread may have taken it.
 Deadline Waiter::sleep_end(const WaitLimit& limit) const noexcept {
   const Deadline end = std::min(limit.deadline, limit.stall_at);
-  const bool is_asked = interrupt_check.load(std::memory_order_relaxed) != nullptr;
-  return is_asked ? std::min(end, limit.ask_at) : end;
+  return base::may_be_interrupted() ? std::min(end, limit.ask_at) : end;
 }
 
 // Before the last look: who publishes behind it rings.
@@ -343,7 +337,3 @@ void Waiter::yield_core(WaitingThread* self) noexcept {
 }
 
 }  // namespace qpmesh::progress
-
-void qpmesh::set_interrupt_check(InterruptCheck check) noexcept {
-  progress::interrupt_check.store(check, std::memory_order_relaxed);
-}

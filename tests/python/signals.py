@@ -1,6 +1,10 @@
 """A signal's handler runs while a call waits, and what it raises ends the wait."""
 
+import os
 import signal
+import subprocess
+import sys
+import time
 
 import numpy
 import qpmesh
@@ -17,6 +21,19 @@ def raised_by(call, kind):
         return error
     raise AssertionError(f"no {kind.__name__}")
 
+
+# A start waits for ranks that never come.
+no_job = {name: value for name, value in os.environ.items() if not name.startswith("QPMESH_")}
+for waits_as in ("0", "1"):
+    lone = subprocess.Popen([sys.executable, "-c", "import qpmesh; print('here', flush=True); qpmesh.init()"], text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=no_job | {
+                                "QPMESH_RANK": waits_as, "QPMESH_SIZE": "2", "QPMESH_JOB": f"lone-{os.getpid()}-{waits_as}"})
+    assert lone.stdout.readline() == "here\n"
+    time.sleep(0.3)  # it may wait by then; where it does not the signal ends it, too
+    begin = time.monotonic()
+    lone.send_signal(signal.SIGINT)
+    said = lone.communicate(timeout=20)[1]
+    assert "KeyboardInterrupt" in said and time.monotonic() - begin < 10, said
 
 for threads in ("one", "several"):
     with qpmesh.init(threads=threads, timeout_ms=20000) as world:
