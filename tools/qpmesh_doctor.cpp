@@ -73,9 +73,9 @@ int examine_job(const doctor::HostFacts& facts, const qpmesh::bootstrap::Identit
                                               });
     return identity.rank == 0 ? tell(report, identity, wishes) : 0;
   } catch (const qpmesh::Error& error) {
-    // What is known of this host may be the reason.
+    // What is known of this host may be the reason, be it only a note.
     fmt::print(stderr, "{}\n", error.what());
-    if (any_problem(mine.findings))
+    if (!mine.findings.empty())
       fmt::print(stderr, "{}", doctor::to_text({.ranks = {std::move(mine)}}, false));
     return cannot_run_code;
   }

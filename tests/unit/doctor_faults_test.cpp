@@ -272,6 +272,21 @@ TEST(doctor_tool, tells_a_host_name_that_is_loopback) {
                "export QPMESH_ROOT=10.77.0.1:29500");
 }
 
+TEST(doctor_tool, tells_what_it_found_here_where_it_meets_nobody) {
+  const Break named_localhost = [] {
+    return ::unshare(CLONE_NEWUTS) == 0 && ::sethostname("localhost", 9) == 0 && network(cable)();
+  };
+  const Ran ran = Tool{{"/bin/sh", "-c", doctor() + " 2>&1"},
+                       {"QPMESH_RANK=1", "QPMESH_SIZE=2", "QPMESH_ROOT=10.77.0.1:29500",
+                        "QPMESH_INIT_TIMEOUT_MS=500"},
+                       named_localhost}
+                      .wait();
+  if (ran.code == not_broken) GTEST_SKIP() << "this fault cannot be made here";
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.output, HasSubstr("rank 1 did not reach rank 0 at 10.77.0.1:29500"));
+  EXPECT_THAT(ran.output, HasSubstr("note host_name: the host name localhost resolves to "));
+}
+
 TEST(doctor_tool, tells_a_meeting_place_that_cannot_be_found) {
   const Ran ran = examine({"QPMESH_ROOT=no-such-host.invalid:4000"}, network(cable));
   EXPECT_FOUND(ran, "root", "problem", "no-such-host.invalid, which has no address", "/etc/hosts");
