@@ -209,7 +209,7 @@ py::object PendingCall::wait(const py::object& timeout_s) {
   const bool is_endless = std::isinf(seconds) && seconds > 0;
   const std::int64_t ms = is_endless ? 0 : time_limit(timeout_s).ms_or(0);
   Status status;
-  const bool is_over = raising_anew([&] {
+  const auto waited = [&] {
     const Unlocked unlocked;
     if (is_endless) {
       while (!request_.wait_for(std::chrono::hours{1})) {}
@@ -219,7 +219,14 @@ py::object PendingCall::wait(const py::object& timeout_s) {
     }
     status = request_.wait();
     return true;
-  });
+  };
+  bool is_over = false;
+  try {
+    is_over = raising_anew(waited);
+  } catch (...) {
+    if (!request_.is_in_flight()) operation_.reset();  // what has failed uses the arrays no more
+    throw;
+  }
   throw_interruption();
   if (!is_over) {
     PyErr_SetString(PyExc_TimeoutError, "the operation has not ended yet");

@@ -68,6 +68,11 @@ after, before = (rank + 1) % size, (rank - 1) % size
 world.send(numpy.ones(3), after, 6)
 error = raises(qpmesh.Error, "truncated", lambda: world.receive(numpy.ones(2), before, 6))
 assert error.code == "truncated" and error.peer == before, (error, error.peer)
+room = bytearray(16)
+failed = world.receive_async(room, before, 6)
+raises(qpmesh.Error, "truncated", failed.wait)
+room += b"more"  # it is not in use any more
+raises(qpmesh.Error, "truncated", failed.wait)
 world.receive(numpy.ones(3), before, 6)
 assert (world.allreduce(numpy.ones(4)) == size).all()  # nobody was disturbed
 
