@@ -77,9 +77,14 @@ void Operation::take_gathered(py::handle data, py::handle into, int times) {
     take_out(into);
     return give(into);
   }
-  const py::object array = array_of(data);
-  const py::object shape = py::make_tuple(times) + array.attr("shape");
-  give(numpy("empty")(shape, array.attr("dtype")));
+  const auto times_shape = [&](py::handle of) { return py::make_tuple(times) + of.attr("shape"); };
+  try {
+    const py::object array = array_of(data);
+    give(numpy("empty")(times_shape(array), array.attr("dtype")));
+  } catch (py::error_already_set&) {  // a tensor of what numpy has no type for
+    if (!py::hasattr(data, "new_empty")) throw;
+    give(data.attr("new_empty")(times_shape(data)));
+  }
   take_out(object);
   if (in.is_number()) gives = Gives::list;
 }

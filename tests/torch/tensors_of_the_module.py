@@ -29,6 +29,8 @@ with qpmesh.init() as world:
     # As numbers of 16 bits they would add up to others.
     third = torch.full((1000,), 1 / 3, dtype=torch.bfloat16)
     assert world.allreduce(third.clone()).float().sub(size / 3).abs().max() < 0.02 * size
+    thirds = world.allgather(third)  # numpy has no such type: a new tensor
+    assert thirds.dtype == torch.bfloat16 and thirds.shape == (size, 1000) and thirds.eq(third).all()
     part = torch.zeros(4, 3)
     world.allreduce(part[1:3].fill_(1.0))  # rows of a larger one
     assert part.sum(1).tolist() == [0, 3 * size, 3 * size, 0]
