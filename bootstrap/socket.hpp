@@ -19,6 +19,7 @@
 #include "base/owned.hpp"
 #include "base/system.hpp"
 #include "qpmesh/bootstrap.hpp"
+#include "qpmesh/error.hpp"
 
 namespace qpmesh::bootstrap {
 
@@ -115,8 +116,10 @@ struct Sent {
 Sent send(const base::System& system, int socket, BlobView bytes,
           std::span<const int> descriptors = {});
 
-// poll(2), which may end before the deadline with nothing, as at a signal. Throws Error{aborted}
-// where this start is interrupted.
+// Of a start that is interrupted (base/interrupt.hpp) on this rank.
+ErrorDetail interrupted_start(int rank);
+// poll(2) of a start, by its own result: the count, or -1 and errno. It may end before the deadline
+// with nothing. Throws Error{aborted} where the start is interrupted.
 int poll_until(const base::System& system, std::span<pollfd> entries, Deadline deadline);
 
 // Waits for events of one socket. 0, ETIMEDOUT at the deadline, or the errno of poll.

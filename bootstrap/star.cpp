@@ -170,8 +170,10 @@ std::vector<Blob> Star::all_gather(BlobView mine, Deadline deadline) {
   try {
     return gather(mine, deadline);
   } catch (const Error& error) {
-    broken_ = error;
-    throw;
+    ErrorDetail detail = error.detail();
+    if (detail.code == ErrorCode::aborted && detail.peer == no_peer) detail.peer = settings_.rank;
+    broken_ = Error{std::move(detail)};
+    throw Error{*broken_};
   }
 }
 

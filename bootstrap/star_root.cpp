@@ -11,6 +11,7 @@
 
 #include "base/bytes.hpp"
 #include "base/errors.hpp"
+#include "base/interrupt.hpp"
 #include "bootstrap/acceptor.hpp"
 #include "bootstrap/ended_ranks.hpp"
 #include "bootstrap/frame_stream.hpp"
@@ -126,6 +127,7 @@ void StarRoot::turn(Deadline wake) {
       polled_.push_back({.fd = member.stream->fd(), .events = POLLIN, .revents = 0});
   }
   polled_.push_back({.fd = ended_ranks_.get(), .events = POLLIN, .revents = 0});
+  if (base::is_interrupted()) fail_everyone(interrupted_start(0));
   const int ready = poll_until(system_, polled_, wake);
   if (ready < 0 && errno != EINTR) fail_poll(errno);
 

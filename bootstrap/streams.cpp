@@ -99,7 +99,9 @@ class Linker {
   void serve(bool waits) {
     polled_.clear();
     const Deadline wake = watch(polled_);
-    const int ready = poll_until(system_, polled_, waits ? wake : Deadline{});
+    const int ready =
+        waits ? poll_until(system_, polled_, wake)
+              : system_.call("poll", [&] { return ::poll(polled_.data(), polled_.size(), 0); });
     if (ready < 0 && errno != EINTR) fail_linking("poll", errno, any_peer());
 
     const std::span<const pollfd> entries{polled_};

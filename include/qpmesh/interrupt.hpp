@@ -8,12 +8,14 @@ namespace qpmesh {
 // True: the wait is to end.
 using InterruptCheck = bool (*)() noexcept;
 
-// From now on waits ask this function, in the thread that waits: when they have lasted 50 ms, and
-// every 50 ms from then on. Where it says true a wait ends as at its deadline, but with
-// Error{aborted} of this rank: a receive that nothing has come for is taken back, anything else
-// breaks its communicator on all ranks. nullptr, as at first: nobody is asked. One function for the
-// process; any thread may set it. It may wait for a lock that a thread holds which uses no context
-// of that wait, and must not use that context itself. init ends so, too.
+// Waits that begin from now on ask this function, in the thread that waits: when they have lasted
+// 50 ms, and every 50 ms from then on. Where it says true a wait ends with Error{aborted} of this
+// rank, and leaves what its deadline would: a receive that nothing has come for is taken back,
+// probes, wait_any and wait_for change nothing, anything else breaks its communicator on all ranks.
+// init asks, too, where it meets by the library's own means. A wait that has ended well meanwhile
+// returns: so the function says true until its caller has seen that. nullptr, as at first: nobody
+// is asked. One function for the process; any thread may set it. It may wait for a lock that a
+// thread holds which uses no context of that wait, and must not use that context itself.
 QPMESH_API void set_interrupt_check(InterruptCheck check) noexcept;
 
 }  // namespace qpmesh

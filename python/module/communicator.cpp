@@ -322,9 +322,14 @@ auto unlocked(Function&& function) {
     call();
     throw_interruption();
   } else {
-    auto result = call();
+    std::optional<decltype(call())> result{std::in_place, call()};
+    if (is_interruption_pending()) {
+      const Unlocked
+          meanwhile;  // its end may wait for the turn of a thread that wants the interpreter
+      result.reset();
+    }
     throw_interruption();
-    return result;
+    return std::move(*result);
   }
 }
 

@@ -35,8 +35,12 @@ void watch_for_signals() noexcept {
   set_interrupt_check(&is_interrupted);
 }
 
+bool is_interruption_pending() noexcept {
+  return std::this_thread::get_id() == main_thread && interruption();
+}
+
 bool set_interruption() noexcept {
-  if (std::this_thread::get_id() != main_thread || !interruption()) return false;
+  if (!is_interruption_pending()) return false;
   interruption()->restore();
   interruption().reset();
   return true;

@@ -7,8 +7,10 @@ namespace qpmesh::python {
 // Of the thread that imports the module, which is the main one as a rule; from then on.
 void watch_for_signals() noexcept;
 
-// Sets what a handler has raised as the error of Python; false: nothing. It was for the call that
-// waited last, in this thread, whether that has ended or not.
+// Has a handler raised something that no call has raised yet? The next one that ends in this thread
+// does, also where it has ended well.
+bool is_interruption_pending() noexcept;
+// Sets that as the error of Python; false: there is nothing.
 bool set_interruption() noexcept;
 // Throws it.
 void throw_interruption();

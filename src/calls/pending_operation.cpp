@@ -49,7 +49,8 @@ void end_all_but_fills(PendingOperation& request, Others others = {}) {
     wait_guarded(
         request,
         [&] {
-          return communicator.wait(closed, request.operation, messaging::revocation_ms_max, others);
+          return communicator.wait(closed, request.operation, messaging::revocation_ms_max, others,
+                                   progress::Asks::no);
         },
         closed);
   }
@@ -59,7 +60,9 @@ void end_all_but_fills(PendingOperation& request, Others others = {}) {
   while (!over()) {
     communicator.warn_filled(request.operation);
     wait_guarded(
-        request, [&] { return communicator.wait(over, request.operation, 0, others); }, over);
+        request,
+        [&] { return communicator.wait(over, request.operation, 0, others, progress::Asks::no); },
+        over);
   }
 }
 
@@ -178,7 +181,8 @@ bool take_back(PendingOperation& request) noexcept {
 void end_unwound(PendingOperation& request) {
   if (!request.done() && take_back(request)) return;
   request.timeout_ms = unwinding_ms_max;
-  if (!request.done() && !wait_until(request, [&] { return request.done(); })) {
+  if (!request.done() && !wait_until(
+                             request, [&] { return request.done(); }, {}, progress::Asks::no)) {
     context::CommunicatorState& communicator = *request.communicator;
     communicator.fail(
         {.code = ErrorCode::aborted,

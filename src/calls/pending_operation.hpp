@@ -90,13 +90,15 @@ bool wait_guarded(PendingOperation& waiting, Wait&& wait, Done&& done) {
   }
 }
 using Others = progress::Waiter::Others;
-// Waits, and progresses other contexts; false: the deadline has passed.
+// Waits, and progresses other contexts; false: the deadline has passed, or it was interrupted.
 template <class Done>
-bool wait_until(PendingOperation& waiting, Done&& done, Others others = {}) {
+bool wait_until(PendingOperation& waiting, Done&& done, Others others = {},
+                progress::Asks asks = progress::Asks::yes) {
   return wait_guarded(
       waiting,
       [&] {
-        return waiting.communicator->wait(done, waiting.operation, waiting.timeout_ms, others);
+        return waiting.communicator->wait(done, waiting.operation, waiting.timeout_ms, others,
+                                          asks);
       },
       done);
 }

@@ -65,7 +65,7 @@ class CommunicatorState {
   // Throws what an operation that starts now must throw: the communicator's
   // failure, finished, a departed member.
   void require_usable(std::string_view operation) const {
-    if (failure_ != nullptr || finished_) [[unlikely]]
+    if (failure_ != nullptr || is_closed_) [[unlikely]]
       throw_unusable(operation);
   }
   const Error* failure() const noexcept { return failure_.get(); }
@@ -73,6 +73,8 @@ class CommunicatorState {
   // because of it. says_who_saw: it came from another rank, and its text says from which.
   void fail(ErrorDetail detail, bool tell, bool says_who_saw = false);
   bool finished() const noexcept { return finished_; }
+  // finish() has begun: it is the last call, also where another thread has one.
+  void close() noexcept { is_closed_ = true; }
   void finish() {
     finished_ = true;
     context_->finished(*this);
@@ -163,15 +165,15 @@ class CommunicatorState {
   std::int64_t timeout_ms_of(const CallOptions& options) const noexcept {
     return options.timeout.ms_or(context_->options().operation_timeout_ms);
   }
-  // Waits until the operation is done; otherwise false after the deadline. The awaited rank learns
-  // what was called here, and the log who is awaited; again and again, who fills the operation's
-  // buffer. The contexts of the others are progressed, too.
+  // Waits until the operation is done; otherwise false after the deadline, or an interruption. The
+  // awaited rank learns what was called here, and the log who is awaited; again and again, who
+  // fills the operation's buffer. The contexts of the others are progressed, too.
   template <class Done>
   bool wait(Done&& done, std::string_view operation, std::int64_t timeout_ms,
-            progress::Waiter::Others others = {}) {
+            progress::Waiter::Others others = {}, progress::Asks asks = progress::Asks::yes) {
     StallTimes times = stall_times(timeout_ms);
     return context_->waiter().wait_until(
-        done, {.timeout_ms = timeout_ms, .stall_ms = times.next_ms()},
+        done, {.timeout_ms = timeout_ms, .stall_ms = times.next_ms(), .asks = asks},
         [&] { return stalled(operation, times); }, others);
   }
   // Until a message is there that fits, or the communicator has failed. Throws Error{timeout}.
@@ -236,6 +238,7 @@ class CommunicatorState {
   collectives::CallShape shape_;
   std::uint32_t next_child_ = 0;
   std::unordered_map<std::uint64_t, std::uint64_t> subgroups_;  // made under each name
+  bool is_closed_ = false;                                      // finish() has begun
   bool finished_ = false;
   bool is_unchecked_ = false;  // and so in the context's list
   // Who was asked before the deadline, one after the other: each but the last has named the next.

@@ -168,8 +168,9 @@ bool Request::wait_for(std::chrono::milliseconds limit) {
   if (limit.count() <= 0) return false;  // for the waiter that would be no limit
   constexpr std::int64_t decades_ms_max = std::int64_t{1} << 40;  // no sum with it overflows
   const std::int64_t timeout_ms = std::min<std::int64_t>(limit.count(), decades_ms_max);
-  if (!context_of(*state_).waiter().wait_until(done, {.timeout_ms = timeout_ms})) {
-    if (context_of(*state_).waiter().was_interrupted())
+  if (!context_of(*state_).waiter().wait_until(
+          done, {.timeout_ms = timeout_ms, .asks = progress::Asks::yes})) {
+    if (progress::Waiter::was_interrupted())
       state_->communicator->throw_timeout(state_->operation, timeout_ms);
     return false;
   }

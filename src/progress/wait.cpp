@@ -27,6 +27,8 @@ constexpr std::uint32_t spins_per_us = 20;
 constexpr std::uint32_t pauseless_spins = 2'000;
 // A lost wake-up would be a bug; it costs a second, not a hang.
 constexpr std::chrono::seconds sleep_max{1};
+// Several threads may wait in one context.
+thread_local bool vain_end_was_interruption = false;
 // So long requests of several contexts are not looked at, where several threads use one of them:
 // who ends them may be any of those.
 constexpr auto sleep_across_contexts = std::chrono::microseconds{200};
@@ -131,19 +133,23 @@ Waiter::Passed Waiter::look_at_clock(WaitLimit& limit, Deadline now) {
     limit.begin = now;
     if (limit.timeout_ms != 0) limit.deadline = now + std::chrono::milliseconds{limit.timeout_ms};
     limit.stall_after(limit.stall_ms);
-    limit.ask_at = now + base::ask_interval;
+    if (limit.asks == Asks::yes) limit.ask_at = now + base::ask_interval;
   }
   if (now >= limit.deadline) return Passed::expired;
   if (now >= limit.ask_at) {
     limit.ask_at = now + base::ask_interval;
-    was_interrupted_ = base::is_interrupted();
-    if (was_interrupted_) return Passed::expired;
+    if (base::is_interrupted()) return Passed::interrupted;
   }
   return now < limit.stall_at ? Passed::on : Passed::stalled;
 }
 
+bool Waiter::was_interrupted() noexcept { return vain_end_was_interruption; }
+void Waiter::note_vain_end(bool was_interrupted) noexcept {
+  vain_end_was_interruption = was_interrupted;
+}
+
 // A signal need not end the sleep: another thread may have taken it.
-Deadline Waiter::sleep_end(const WaitLimit& limit) const noexcept {
+Deadline Waiter::sleep_end(const WaitLimit& limit) noexcept {
   const Deadline end = std::min(limit.deadline, limit.stall_at);
   return base::may_be_interrupted() ? std::min(end, limit.ask_at) : end;
 }

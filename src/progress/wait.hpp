@@ -34,6 +34,10 @@ struct WaitPolicy {
   static WaitPolicy spin_for(std::int64_t spin_us);  // QPMESH_SPIN_US
 };
 
+// Whether it is interrupted (base/interrupt.hpp): what a program waits for, and not what must be
+// brought to its end.
+enum class Asks : std::uint8_t { no, yes };
+
 // How long a wait may last. Short waits do not pay for the clock: it is read after spinning.
 struct WaitLimit {
   std::int64_t timeout_ms = 0;  // 0 = for ever
@@ -41,7 +45,8 @@ struct WaitLimit {
   Deadline begin{};
   Deadline deadline = no_deadline;
   Deadline stall_at = no_deadline;
-  Deadline ask_at = no_deadline;  // whether it is interrupted
+  Asks asks = Asks::no;
+  Deadline ask_at = no_deadline;  // next
   bool started = false;
 
   // The next call of on_stall, so long after the begin; 0 = never.
@@ -104,8 +109,9 @@ class Waiter {
 
   // ---- waits ----
 
-  // Was it an interruption that ended the last wait before its time?
-  bool was_interrupted() const noexcept { return was_interrupted_; }
+  // Of the last wait of this thread that ended in vain: was it interrupted, or had its limit
+  // passed?
+  static bool was_interrupted() noexcept;
 
   // The application has closed a descriptor that sleeps depend on: they would spin.
   bool descriptor_lost() const noexcept { return descriptor_lost_; }
@@ -138,7 +144,10 @@ class Waiter {
   // Other traffic does not stop the clock, nor the news of deaths.
   static constexpr std::uint32_t steps_between_looks = 4096;
 
-  enum class Passed : std::uint8_t { on, stalled, expired };
+  // Where threads hand the turn on, each of these takes microseconds.
+  static constexpr std::uint32_t turns_between_looks = 64;
+
+  enum class Passed : std::uint8_t { on, stalled, expired, interrupted };
 
   // One of the threads that wait: nobody rings for a sleeper meanwhile.
   class Looking {
@@ -155,8 +164,8 @@ class Waiter {
   // self: nullptr where one thread uses the context, or others are waited for, too.
   template <class Done, class OnStall>
   bool wait(Done& done, WaitLimit limit, OnStall& on_stall, Others others, WaitingThread* self) {
-    was_interrupted_ = false;
     std::uint32_t steps = 0;
+    std::uint32_t turns = 0;
     for (std::uint32_t idle = 0; !done();) {
       Passed passed = Passed::on;
       if (!step(others)) {
@@ -168,12 +177,17 @@ class Waiter {
           passed = look_at_clock(limit, system_.now());
         }
       }
-      if (self != nullptr || !others.empty()) [[unlikely]]
+      if (self != nullptr || !others.empty()) [[unlikely]] {
+        // What other threads' calls find is no reason to look at the clock later.
+        if (passed == Passed::on && ++turns % turns_between_looks == 0)
+          passed = look_at_clock(limit, system_.now());
         give_way(others, idle == 0, self);
+      }
       switch (passed) {
         case Passed::on: break;
         case Passed::stalled: limit.stall_after(on_stall()); break;
-        case Passed::expired: return done();
+        case Passed::expired:
+        case Passed::interrupted: note_vain_end(passed == Passed::interrupted); return done();
       }
     }
     return true;
@@ -192,8 +206,9 @@ class Waiter {
   std::uint32_t spins_max() const noexcept {
     return sleeps_for_yield_ > 1 ? policy_.spins_max_beside_neighbour : policy_.spins_max;
   }
-  Passed look_at_clock(WaitLimit& limit, Deadline now);
-  Deadline sleep_end(const WaitLimit& limit) const noexcept;
+  static Passed look_at_clock(WaitLimit& limit, Deadline now);
+  static void note_vain_end(bool was_interrupted) noexcept;
+  static Deadline sleep_end(const WaitLimit& limit) noexcept;
   void sleep(const WaitLimit& limit, Others others);
   void sleep_among_threads(const WaitLimit& limit, WaitingThread& self);
   bool arm_sleeper();  // true: looks still find something
@@ -217,7 +232,6 @@ class Waiter {
   std::unique_ptr<WaitingThreads> threads_;  // nullptr: one thread uses the context
   bool armed_ = false;
   bool descriptor_lost_ = false;
-  bool was_interrupted_ = false;
   std::uint32_t misses_ = 0;            // looks in a row that found nothing
   std::uint32_t sleeps_left_ = 0;       // before the next yield: a neighbour takes whole slices
   std::uint32_t sleeps_for_yield_ = 1;  // when the next yield loses one; 1: none does

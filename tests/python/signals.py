@@ -48,9 +48,12 @@ for threads in ("one", "several"):
         signal.signal(signal.SIGALRM, twice)
 
         def stopped(call):
-            calls.clear()
-            signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
-            raised_by(call, Stop)
+            def timed():
+                calls.clear()
+                signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+                call()
+
+            raised_by(timed, Stop)
             assert calls == [signal.SIGALRM] * 2, calls
 
         # What nothing has come for is taken back: the next receive gets the message.
