@@ -296,7 +296,7 @@ void CommunicatorState::tell_calls(int context_rank, bool differ) {
 
 ErrorDetail CommunicatorState::timeout_detail(std::string_view operation,
                                               std::int64_t timeout_ms) const {
-  if (context_->waiter().was_interrupted()) {
+  if (progress::Waiter::was_interrupted()) {
     return {.code = ErrorCode::aborted,
             .peer = rank(),
             .operation = std::string{operation},

@@ -69,6 +69,8 @@ void Context::take_failure(CommunicatorFailure failure) {
     detail.peer = state->rank_of(detail.peer);
     return state->fail(std::move(detail), true);
   }
+  if (detail.code == ErrorCode::aborted && detail.peer == no_peer)
+    detail.peer = state->rank_of(failure.teller);  // which does not know its number here
   if (!failure.says_who_saw && detail.peer != state->rank_of(failure.teller)) {
     detail.cause += fmt::format(", seen by {}", name_of(failure.teller));
     if (!detail.operation.empty()) detail.cause += fmt::format(" in {}", detail.operation);
@@ -78,6 +80,25 @@ void Context::take_failure(CommunicatorFailure failure) {
   // first.
   const bool pass_on = detail.code != ErrorCode::mismatch;
   state->fail(std::move(detail), pass_on, true);
+}
+
+void Context::disown(std::uint64_t communicator, std::span<const int> members) noexcept {
+  try {
+    const Blob frame = encode(
+        {.kind = ControlFrame::Kind::failure,
+         .communicator = communicator,
+         .detail = {.code = ErrorCode::aborted,
+                    .cause = fmt::format("{} is not in this group: its call that makes it has "
+                                         "failed there",
+                                         name_of(rank())),
+                    .hint = "look at what that rank said of it; make the group again on all"},
+         .says_who_saw = true});
+    for (const int member : members) {
+      if (member != rank()) send_control(member, frame);
+    }
+  } catch (const std::exception& error) {
+    log().error("a group is not there, and its members are not told: {}", error.what());
+  }
 }
 
 void Context::peer_lost(ErrorDetail detail) {

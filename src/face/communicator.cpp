@@ -128,10 +128,21 @@ std::chrono::milliseconds Communicator::arm_wait() {
 }
 
 void Communicator::finish(const CallOptions& options) {
+  try {
+    finish_all(options);
+  } catch (const Error&) {
+    const progress::HeldTurn turn{state_ == nullptr ? nullptr : state_->context().turn()};
+    if (state_ != nullptr && state_->failure() != nullptr) state_->context().finished(*state_);
+    throw;
+  }
+}
+
+void Communicator::finish_all(const CallOptions& options) {
   const CallScope scope{*held(state_, "finish"), "finish", options};
   require_no_requests(*state_, "finish");
   calls::finish_detached(*state_, "finish", options);
   require_no_calls(*state_, "finish");
+  state_->close();
   PendingOperation request{*state_, "finish", options};
   const collectives::Group group = state_->begin({.operation = "finish"});
   const collectives::Algorithm& algorithm = collectives::barrier_one_shot.applies(state_->shape())

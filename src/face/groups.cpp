@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <optional>
 
 #include "base/bytes.hpp"
@@ -31,6 +32,25 @@ struct Membership {
   context::NodeSlabs node_slabs{};  // for the new communicator
 };
 
+// What this rank has told the others, or may have: that it is a member of a group. Unless it keeps
+// that they are told so, for they may have made the group.
+class Promise {
+ public:
+  Promise(std::shared_ptr<Context> context, std::uint64_t group, std::vector<int> members) noexcept
+      : context_{std::move(context)}, group_{group}, members_{std::move(members)} {}
+  ~Promise() {
+    if (context_ != nullptr) context_->disown(group_, members_);
+  }
+  Promise(const Promise&) = delete;
+  Promise& operator=(const Promise&) = delete;
+  void keep() noexcept { context_.reset(); }
+
+ private:
+  std::shared_ptr<Context> context_;
+  std::uint64_t group_;
+  std::vector<int> members_;  // ranks of the context
+};
+
 // A group on its way: kept by the request that makes it.
 struct Splitting {
   std::shared_ptr<CommunicatorState> parent;
@@ -38,8 +58,9 @@ struct Splitting {
   std::uint64_t id = 0;
   Membership mine;
   std::vector<Membership> memberships;  // by rank, once they are gathered
+  std::unique_ptr<Promise> promise{};   // where this rank has a color
 
-  void make() const {
+  void make() {
     const auto of = [&](int rank) { return memberships[static_cast<std::size_t>(rank)]; };
     std::vector<int> members;  // ranks here
     for (int rank = 0; rank < parent->size(); ++rank) {
@@ -54,6 +75,7 @@ struct Splitting {
     }
     take(detail::Access::communicator(std::make_shared<CommunicatorState>(
         parent->context_pointer(), id, std::move(context_ranks), node_slabs)));
+    promise->keep();
   }
 };
 
@@ -80,8 +102,11 @@ Request split_by(const std::shared_ptr<CommunicatorState>& state,
                   .id = base::mix64(child ^ static_cast<std::uint64_t>(mine.color)),
                   .mine = mine,
                   .memberships = std::vector<Membership>(static_cast<std::size_t>(state->size()))});
-    if (mine.color != no_color)
+    if (mine.color != no_color) {
       splitting->mine.node_slabs = state->context().make_node_slabs(splitting->id);
+      splitting->promise = std::make_unique<Promise>(state->context_pointer(), splitting->id,
+                                                     state->context_ranks());
+    }
     const collectives::Group group = state->begin({.operation = collective});
     request.keep().function = splitting;
     const calls::Gathering gathering =
@@ -195,11 +220,14 @@ Communicator Communicator::subgroup(std::span<const int> ranks, int tag,
     id = first->take_child_id();
     slabs = state_->context().make_node_slabs(id);
   }
+  Promise promise{state_->context_pointer(), id, context_ranks};
   const std::vector<context::NodeSlabs> all =
       calls::gather_values(first, {.operation = "subgroup"}, slabs, options);
   const progress::HeldTurn turn{state_->context().turn()};
-  return Communicator{std::make_shared<CommunicatorState>(state_->context_pointer(), id,
-                                                          std::move(context_ranks), all)};
+  Communicator made{std::make_shared<CommunicatorState>(state_->context_pointer(), id,
+                                                        std::move(context_ranks), all)};
+  promise.keep();
+  return made;
 }
 
 Communicator Communicator::self() {

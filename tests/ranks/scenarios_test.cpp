@@ -376,6 +376,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"groups_do_not_hear_each_other", {4}},
         Case{"groups_are_made_while_others_go_on", {1, 2, 3, 5}},
         Case{"groups_are_made_behind_calls_that_try_rows", {2, 4}},
+        Case{"a_group_that_one_rank_gave_up_fails_on_all", {2, 3}},
         Case{"a_second_thread_has_its_own_context", {3}}, Case{"buffers_in_every_call", {1, 3}},
         Case{"a_buffer_may_go_while_it_is_used", {3}},
         Case{"too_much_memory_is_refused_on_all_alike", {3}, {"QPMESH_ARENA_BYTES_MAX=67108864"}},
@@ -555,6 +556,8 @@ TEST(ranks_by_hand, two_threads_in_one_context_are_reported) {
 // ---- several threads ----
 
 const std::vector<Case> thread_cases{{"threads_send_and_receive_at_once", {1, 2, 3}},
+                                     {"calls_are_refused_while_finish_waits", {1, 2, 3}},
+                                     {"an_interruption_is_of_one_thread", {1, 2}},
                                      {"a_thread_sends_while_another_one_waits", {2}},
                                      {"threads_wait_for_any_of_their_own", {1, 3}},
                                      {"threads_have_groups_of_their_own", {1, 3}},

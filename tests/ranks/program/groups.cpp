@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <fstream>
+#include <functional>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <thread>
 
@@ -372,6 +375,40 @@ void who_waits_reads_nothing_of_idle_communicators(Communicator& world, Argument
   world.barrier();
 }
 
+// Rank 0 does not wait long for the others, which then have the group, and it has none.
+void a_group_that_one_rank_gave_up_fails_on_all(Communicator& world, Arguments) {
+  std::vector<int> everybody(static_cast<std::size_t>(world.size()));
+  std::iota(everybody.begin(), everybody.end(), 0);
+  const std::array<std::function<Communicator(Communicator&, const CallOptions&)>, 3> ways{
+      [](Communicator& parent, const CallOptions& options) { return parent.duplicate(options); },
+      [](Communicator& parent, const CallOptions& options) { return *parent.split(0, 0, options); },
+      [&](Communicator& parent, const CallOptions& options) {
+        return parent.subgroup(everybody, 7, options);
+      }};
+  for (const auto& make : ways) {
+    Communicator parent = world.duplicate();
+    if (world.rank() == 0) {
+      try {
+        make(parent, {.timeout = 50ms});
+        throw std::runtime_error{"the group was made without the others"};
+      } catch (const Error& error) {
+        check(error.code() == ErrorCode::timeout, error.what());
+      }
+      for (int rank = 1; rank < world.size(); ++rank) world.send(everybody, rank, 1);
+    } else {
+      world.receive(everybody, 0, 1);
+      const auto begin = std::chrono::steady_clock::now();
+      try {
+        make(parent, {}).barrier({.timeout = 20'000ms});
+        throw std::runtime_error{"a barrier without rank 0"};
+      } catch (const Error& error) {  // of the parent, or of the group where it was made
+        check(std::chrono::steady_clock::now() - begin < 10s, error.what());
+      }
+    }
+    world.barrier();
+  }
+}
+
 // A call of every collective is under way, of lengths whose rows are still tried.
 void groups_are_made_behind_calls_that_try_rows(Communicator& world, Arguments) {
   const auto size = static_cast<std::size_t>(world.size());
@@ -479,6 +516,8 @@ std::vector<Scenario> group_scenarios() {
       in_world("a_member_that_does_not_come_is_named", a_member_that_does_not_come_is_named),
       in_world("groups_do_not_hear_each_other", groups_do_not_hear_each_other),
       in_world("groups_are_made_while_others_go_on", groups_are_made_while_others_go_on),
+      in_world("a_group_that_one_rank_gave_up_fails_on_all",
+               a_group_that_one_rank_gave_up_fails_on_all),
       in_world("groups_are_made_behind_calls_that_try_rows",
                groups_are_made_behind_calls_that_try_rows),
       in_world("a_second_thread_has_its_own_context", a_second_thread_has_its_own_context),

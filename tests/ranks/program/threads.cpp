@@ -389,6 +389,73 @@ void functions_are_called_at_the_end(Communicator& world, Arguments) {
 }
 
 // A call that still waits is in flight as a request is.
+// The others come to finish() when rank 0's other thread was refused.
+void calls_are_refused_while_finish_waits(Communicator& world, Arguments) {
+  Communicator group = world.duplicate();
+  if (world.rank() != 0) {
+    world.receive<int>(0, 4);
+    return group.finish();
+  }
+  std::thread other{[&] {
+    try {
+      for (;;) static_cast<void>(group.try_probe(0, 3));
+    } catch (const Error& error) {
+      check_error(error,
+                  {ErrorCode::bad_argument, no_peer, "try_probe", "the communicator has finished",
+                   "finish() is the last call on a communicator"});
+    }
+    for (int rank = 1; rank < world.size(); ++rank) world.send(1, rank, 4);
+  }};
+  group.finish();
+  other.join();
+}
+
+thread_local bool is_asked_for = false;
+thread_local bool is_interrupted = false;
+std::atomic<int> asked_of_others{0};
+
+// One thread is interrupted in each wait, the other one in none, and the library's own is not
+// asked.
+void an_interruption_is_of_one_thread(Communicator& world, Arguments) {
+  set_interrupt_check([]() noexcept {
+    if (!is_asked_for) ++asked_of_others;
+    return is_interrupted;
+  });
+  Communicator mine = world.duplicate();
+  Communicator others = world.duplicate();
+  const auto code_of = [](Communicator& group, const CallOptions& options) {
+    try {
+      group.receive<int>(group.rank(), 1, options);
+    } catch (const Error& error) {
+      return error.code();
+    }
+    throw std::runtime_error{"a message came from nobody"};
+  };
+  std::thread interrupted{[&] {
+    is_asked_for = is_interrupted = true;
+    for (int i = 0; i < 6; ++i) {
+      check(code_of(others, {}) == ErrorCode::aborted, "the wait of the interrupted thread");
+      std::vector<int> nothing(1);
+      Request request = others.receive_async(nothing, others.rank(), 2);
+      try {
+        request.wait_for(10s);
+        throw std::runtime_error{"wait_for was not interrupted"};
+      } catch (const Error& error) {
+        check(error.code() == ErrorCode::aborted, error.what());
+      }
+      check(request.cancel(), "it is in flight as before");
+    }
+  }};
+  is_asked_for = true;
+  for (int i = 0; i < 20; ++i) {
+    check(code_of(mine, {.timeout = 30ms}) == ErrorCode::timeout, "the wait of the other thread");
+  }
+  interrupted.join();
+  set_interrupt_check(nullptr);
+  check_equal(asked_of_others.load(), 0);
+  world.barrier();
+}
+
 void finish_is_refused_while_another_thread_receives(Communicator& world, Arguments) {
   for (const bool probes : {false, true}) {
     int refused = 0;
@@ -515,6 +582,8 @@ std::vector<Scenario> thread_scenarios() {
       in_world("another_thread_waits_for_a_request", another_thread_waits_for_a_request),
       in_world("a_deadline_of_one_thread_leaves_the_others",
                a_deadline_of_one_thread_leaves_the_others),
+      in_world("calls_are_refused_while_finish_waits", calls_are_refused_while_finish_waits),
+      in_world("an_interruption_is_of_one_thread", an_interruption_is_of_one_thread),
       in_world("a_call_inside_a_reduction_is_refused", a_call_inside_a_reduction_is_refused),
       {"all_threads_hear_an_abort",
        [](Arguments arguments) {
