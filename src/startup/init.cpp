@@ -150,7 +150,7 @@ std::shared_ptr<context::Context> make_context(context::ContextParts& parts, Lin
   const int rank = parts.rank;
   const int size = static_cast<int>(parts.identities.size());
   const std::vector<base::RankIdentity>& ranks = parts.identities;
-  // Goes behind its connections, where this fails, too.
+  // Transports go behind their connections, where this fails, too.
   auto& shm = static_cast<transport::shm::ShmTransport&>(*parts.transports.emplace_back(
       std::make_unique<transport::shm::ShmTransport>(rank, *parts.arena, parts.doorbell.get())));
   for (bootstrap::LocalPeer& peer : links.local_peers) {
@@ -161,6 +161,9 @@ std::shared_ptr<context::Context> make_context(context::ContextParts& parts, Lin
                   both_read ? peer.private_memory : base::ProcessMemory{}});
     require_slab(shm.neighbour(peer.rank), peer.rank, facts[at(peer.rank)].slab_offset,
                  layout.slab_bytes(size));
+  }
+  for (NetworkLinks* const network : {&links.verbs, &links.tcp}) {
+    if (network->transport) parts.transports.push_back(std::move(network->transport));
   }
   const int node = ranks[at(rank)].node;
   const bool populates =
@@ -193,9 +196,6 @@ std::shared_ptr<context::Context> make_context(context::ContextParts& parts, Lin
   // Communicators of a rank that shares its memory with nobody keep no slab for it.
   if (size > 1 && std::ranges::count(parts.neighbours, nullptr) == size - 1)
     parts.neighbours.clear();
-  for (NetworkLinks* const network : {&links.verbs, &links.tcp}) {
-    if (network->transport) parts.transports.push_back(std::move(network->transport));
-  }
   return context::Context::make(std::move(parts));
 }
 
