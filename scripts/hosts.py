@@ -12,6 +12,7 @@ DEVICE = "cable"
 def end_by_exception():
     """SIGTERM and SIGHUP end the script as ^C does: what it has made is taken back."""
     def end(number, _frame):
+        signal.signal(number, signal.SIG_IGN)  # once: what follows is to end
         sys.exit(128 + number)
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:

@@ -203,7 +203,8 @@ List no_such_network(const HostFacts& facts) {
   for (const Interface& each : facts.interfaces) {
     for (const HostAddress& address : each.addresses) {
       const auto gid = selection::parse_address(address.host);
-      if (each.up && gid && selection::contains(*subnet, *gid)) return {};
+      if (!each.up) continue;
+      if (gid && selection::contains(*subnet, *gid)) return {};
       there += fmt::format("{}{}", there.empty() ? "" : ", ", address.host);
     }
   }
@@ -529,7 +530,7 @@ constexpr std::array table{
     Row{"loopback_down", "ranks of this host that share no memory cannot meet", loopback_down},
     Row{"link_down", "nothing goes over this interface, neither TCP nor RDMA", link_down},
     Row{"no_such_interface", "init over TCP or RDMA fails", no_such_interface},
-    Row{"no_such_network", "init over TCP or RDMA fails", no_such_network},
+    Row{"no_such_network", "init over TCP fails", no_such_network},
     Row{"no_address", "a job has to stay on this host", no_address},
     Row{"own_address", "a firewall or a route keeps ranks from this address", own_address},
     Row{"small_mtu", "RDMA has no path MTU or a tiny one, TCP sends many small packets", small_mtu},

@@ -83,6 +83,7 @@ double begin_of(const Timeline& timeline) {
 }  // namespace
 
 void read(Timeline& timeline, std::istream& file, const std::string& name) {
+  const std::size_t bars_before = timeline.bars.size();
   RankTrace rank;
   std::map<std::uint64_t, Bar> requests;  // that have begun
   std::string text;
@@ -119,15 +120,14 @@ void read(Timeline& timeline, std::istream& file, const std::string& name) {
     }
   }
   if (rank.host.empty()) refuse(name, 2, "it does not say whose it is");
-  const auto before = std::ranges::find(timeline.ranks, rank.rank, &RankTrace::rank);
-  if (before == timeline.ranks.end()) {
-    timeline.ranks.push_back(rank);
-  } else {  // of an init that came before, or comes after
-    if (before->host != rank.host || before->process != rank.process)
-      refuse(name, 2,
-             fmt::format("it is of rank {} in another job than a file before it", rank.rank));
-    before->whole = before->whole && rank.whole;
-  }
+  for (std::size_t i = bars_before; i < timeline.bars.size(); ++i)
+    timeline.bars[i].process = rank.process;
+  // One that had several inits is one rank.
+  const auto before = std::ranges::find_if(timeline.ranks, [&](const RankTrace& each) {
+    return each.rank == rank.rank && each.host == rank.host && each.process == rank.process;
+  });
+  if (before == timeline.ranks.end()) timeline.ranks.push_back(rank);
+  else before->whole = before->whole && rank.whole;
   std::ranges::sort(timeline.ranks, {}, &RankTrace::rank);
   std::ranges::stable_sort(timeline.bars, {}, [](const Bar& bar) {
     return std::tuple{bar.rank, bar.begin_us};
@@ -209,7 +209,7 @@ std::string to_text(const Timeline& timeline, const std::vector<Late>& late) {
     std::map<std::string, Sum> sums;
     Sum all;
     for (const Bar& bar : timeline.bars) {
-      if (bar.rank != rank.rank || bar.is_request) continue;
+      if (bar.rank != rank.rank || bar.process != rank.process || bar.is_request) continue;
       for (Sum* const sum : {&sums[bar.operation], &all}) {
         ++sum->calls;
         sum->us += bar.end_us - bar.begin_us;

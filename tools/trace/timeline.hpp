@@ -20,6 +20,7 @@ struct RankTrace {
 
 struct Bar {
   int rank = 0;
+  long process = 0;
   long thread = 0;
   std::string operation{};
   double begin_us = 0;
