@@ -162,9 +162,10 @@ class [[nodiscard]] QPMESH_API Request {
 
   // callback() is called once, when the operation has ended, however it did: at once if it has, or
   // by the call, or the progress thread, that finds the end. There it may call nothing of the
-  // library, nor wait: it says so to who waits elsewhere, who then takes the result by test() or
-  // wait(). It is called also where the request is gone by then. What it throws is logged. At most
-  // one for a request in flight: Error{bad_argument}.
+  // library, nor wait, and it does not own the last handle of a communicator: it says so to who
+  // waits elsewhere, who then takes the result by test() or wait(). It is called also where the
+  // request is gone by then. What it throws is logged. At most one for a request in flight:
+  // Error{bad_argument}.
   void on_end(std::function<void()> callback);
 
   // co_await in a coroutine of the program's, whatever its type: what wait() returns or throws when

@@ -275,7 +275,7 @@ inline bool has_known_blocks_and_equal_nodes(const CallShape& shape) {
   return has_known_blocks(shape) && shape.levels.node_ranks_min == shape.levels.node_ranks_max;
 }
 
-// A v-form that only rows for such blocks run.
+// Only the two ends of a block know its length.
 inline bool has_blocks_of_unknown_lengths(const CallShape& shape) {
   return has_levels(shape) && shape.uneven;
 }

@@ -405,7 +405,7 @@ Task prefix(Group group, const Arguments& arguments, bool inclusive) {
   const ShareVectors arrived{group, ports, bytes};
   const auto sum_here = [&](int /*node*/) { return std::span<const std::byte>{told, bytes}; };
   const auto vector_of = [&](int node) { return arrived.of(node); };
-  co_await exchange(group, ports, sum_here, vector_of, Told::those_behind);
+  co_await exchange(group, ports, sum_here, vector_of, To::those_behind);
 
   // What the nodes before this one come to, by share.
   const Scratch before{group, levels.is_first_node() ? 0 : vectors.bytes()};

@@ -250,7 +250,7 @@ Task exchange_blocks(Group group, const Ports& ports, const LengthTable& told, c
   const auto received = [&](int node) {
     return from_nodes.blocks().of(arrived.data(), node - ports.first());
   };
-  co_await exchange(group, ports, sent, received, Told::those_with_something);
+  co_await exchange(group, ports, sent, received, To::those_with_something);
   for (int node = ports.first(); node < ports.end(); ++node) {
     const std::byte* from = (node == ports.levels.node() ? sent(node) : received(node)).data();
     told.visit_awaited(node, [&](int row, std::size_t place) {

@@ -54,16 +54,16 @@ struct Ports {
 
 // ---- the round between the nodes ----
 
-enum class Told : std::uint8_t { all, those_behind, those_with_something };
+enum class To : std::uint8_t { all, those_behind, those_with_something };
 
 // sent(node) goes to each node of this rank's share, or to those behind its own, and what each of
-// these, or of those before its own, sends comes to received(node). those_with_something: nothing
-// is sent where that is empty, which both ends know.
+// these, or of those before its own, sends comes to received(node). those_with_something: an empty
+// message is not sent; both ends know its length.
 // Where a share is longer than a round, both ends of a message may come to it at different times,
 // but never in a circle: a round has the same places of a share on all nodes, earlier ones first.
 template <class Sent, class Received>
 Task exchange(Group group, const Ports& ports, const Sent& sent, const Received& received,
-              Told told = Told::all) {
+              To to = To::all) {
   Round<messages_in_flight_max> round{group};
   const int own = ports.levels.node();
   for (int begin = ports.first(); begin < ports.end(); begin += messages_in_flight_max) {
@@ -71,13 +71,13 @@ Task exchange(Group group, const Ports& ports, const Sent& sent, const Received&
     for (int i = 0; i < count; ++i) {
       const int node = begin + (i + own) % count;  // all begin with another one
       if (node == own) continue;
-      if (told == Told::those_with_something) {
+      if (to == To::those_with_something) {
         if (!sent(node).empty()) round.send(ports.peer(node), sent(node));
         if (!received(node).empty()) round.receive(ports.peer(node), received(node));
         continue;
       }
-      if (told == Told::all || node > own) round.send(ports.peer(node), sent(node));
-      if (told == Told::all || node < own) round.receive(ports.peer(node), received(node));
+      if (to == To::all || node > own) round.send(ports.peer(node), sent(node));
+      if (to == To::all || node < own) round.receive(ports.peer(node), received(node));
     }
     co_await round;
   }
