@@ -176,6 +176,7 @@ struct RequestState : context::HeldRequest, PendingOperation {
   RequestState(const std::shared_ptr<context::CommunicatorState>& state, std::string_view name,
                const CallOptions& options) noexcept
       : PendingOperation{*state, name, options} {
+    runs = &task;
     state->hold(*this, state);
     if (context::Trace* const trace = state->context().trace(); trace != nullptr) [[unlikely]]
       trace->begin_request(keep().traced.emplace());

@@ -170,6 +170,22 @@ void CommunicatorState::fail(ErrorDetail detail, bool tell, bool says_who_saw) {
   }
 }
 
+void CommunicatorState::take_task_error() {
+  if (failure_ != nullptr) return;
+  std::exception_ptr error;
+  requests_.for_each([&](const HeldRequest& held) {
+    if (!error && held.runs->done) error = held.runs->error;
+  });
+  if (!error) return;
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& found) {
+    fail(found.detail(), true);
+  } catch (...) {
+    // Of the caller's own function: it is told when the request is waited for.
+  }
+}
+
 std::uint64_t CommunicatorState::next_child_id() const noexcept {
   return base::mix64(id() ^ base::mix64(next_child_ + 1));
 }

@@ -24,6 +24,7 @@ namespace qpmesh::context {
 
 // A request that a caller holds, as its communicator knows it.
 struct HeldRequest {
+  const progress::TaskOperation* runs = nullptr;  // its task, if it has one
   bool detached = false;
   HeldRequest* previous = nullptr;
   HeldRequest* next = nullptr;
@@ -69,6 +70,9 @@ class CommunicatorState {
       throw_unusable(operation);
   }
   const Error* failure() const noexcept { return failure_.get(); }
+  // A task of a request has ended by an error that nobody has waited for yet: the others wait for
+  // what it would have sent.
+  void take_task_error();
   // The first cause counts. tell: the other members learn it, before anything that this rank does
   // because of it. says_who_saw: it came from another rank, and its text says from which.
   void fail(ErrorDetail detail, bool tell, bool says_who_saw = false);

@@ -244,8 +244,9 @@ class Context final : public messaging::Listener, public progress::Pollable {
   bool* progress_gone_ = nullptr;  // of the thread's: set when it has ended this context itself
   std::mutex control_mutex_;      // abort() comes from any thread; nothing on the hot path takes it
   std::uint64_t past_calls_ = 0;  // of communicators that are gone
-  bool has_left_ = false;         // said its goodbye
-  bool told_finished_ = false;    // with its last error
+  std::uint64_t seen_failed_tasks_ = 0;
+  bool has_left_ = false;       // said its goodbye
+  bool told_finished_ = false;  // with its last error
 };
 
 }  // namespace qpmesh::context

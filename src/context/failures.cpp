@@ -137,6 +137,10 @@ bool Context::poll() {
   if (waiter_.descriptor_lost()) descriptor_lost();
   messaging_.look_at_links();
   check_node_calls();
+  if (engine_.failed_tasks() != seen_failed_tasks_) {
+    seen_failed_tasks_ = engine_.failed_tasks();
+    for (const auto& [id, state] : communicators_) state->take_task_error();
+  }
   for (ErrorDetail& cause : health_.verdicts(system().now())) peer_lost(std::move(cause));
   if (health_.abort_waits()) take_abort();
   end_waits_for_departed();

@@ -48,7 +48,10 @@ void Engine::run_all() {
     if (ended_root_ != nullptr) {
       TaskPromise& ended = *std::exchange(ended_root_, nullptr);
       TaskOperation& operation = *ended.root;
-      if (ended.error) operation.error = std::move(ended.error);
+      if (ended.error) {
+        operation.error = std::move(ended.error);
+        ++failed_tasks_;
+      }
       Task::Handle::from_promise(ended).destroy();
       --tasks_in_flight_;
       complete(operation);

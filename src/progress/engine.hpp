@@ -91,6 +91,9 @@ class Engine {
   // How many operations have ended. While it stays the same, none that was looked at is done.
   std::uint64_t completions() const noexcept { return completions_; }
 
+  // How many tasks have ended by an error.
+  std::uint64_t failed_tasks() const noexcept { return failed_tasks_; }
+
   FramePool& pool() noexcept { return pool_; }
 
  private:
@@ -121,6 +124,7 @@ class Engine {
   std::size_t tasks_in_flight_ = 0;
   bool running_ = false;
   std::uint64_t completions_ = 0;
+  std::uint64_t failed_tasks_ = 0;
   std::uint64_t completions_told_ = 0;  // by step(): whoever waits must look before it sleeps
 };
 

@@ -398,6 +398,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"calls_that_differ_are_named_on_every_rank", {2, 3, 4}},
         Case{"collectives_that_differ_are_named_on_every_rank", {2, 3, 4}},
         Case{"lists_that_differ_are_named_on_every_rank", {2, 3, 4}},
+        Case{"an_error_is_told_before_its_request_is_waited_for", {3}},
         Case{"blocks_whose_ends_disagree", {2, 3}}, Case{"blocks_that_nobody_awaits", {2, 3}},
         Case{"blocks_that_nobody_gives", {2, 3}},
         Case{"a_late_call_that_differs_is_named_too", {2}},

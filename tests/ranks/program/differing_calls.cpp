@@ -353,10 +353,35 @@ void what_differs_after_calls_that_agreed_is_seen(Communicator& world, Arguments
   check(least < 150ms, "seen, not told");
 }
 
+// Rank 0 gives rank 1 one byte more than that awaits. Rank 1 finds it, and waits for a message that
+// rank 2 sends when its own call has ended: the others are told before rank 1 waits for its call.
+void an_error_is_told_before_its_request_is_waited_for(Communicator& world, Arguments) {
+  Communicator disputed = world.duplicate();
+  const auto size = static_cast<std::size_t>(world.size());
+  std::vector<std::size_t> given(size, 300'000);
+  const std::vector<std::size_t> awaited = given;
+  if (world.rank() == 0) ++given[1];
+  const Bytes in(given[0] * size + 1);
+  Bytes out(awaited[0] * size);
+  const auto sent = std::span{in}.first(given[0] * (size - 1) + given[1]);
+  Request request = disputed.alltoall_async(blocks(sent, given), blocks(out, awaited));
+  if (world.rank() == 1) world.receive<int>(2, 5);
+  try {
+    request.wait();
+    throw std::runtime_error{"blocks of different lengths were exchanged"};
+  } catch (const Error& error) {
+    check(error.code() == ErrorCode::mismatch, error.what());
+  }
+  if (world.rank() == 2) world.send(1, 1, 5);
+  world.barrier();
+}
+
 }  // namespace
 
 std::vector<Scenario> differing_call_scenarios() {
   return {
+      in_world("an_error_is_told_before_its_request_is_waited_for",
+               an_error_is_told_before_its_request_is_waited_for),
       in_world("calls_that_differ_are_named_on_every_rank",
                calls_that_differ_are_named_on_every_rank),
       in_world("collectives_that_differ_are_named_on_every_rank",
