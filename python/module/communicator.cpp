@@ -324,8 +324,8 @@ auto unlocked(Function&& function) {
   } else {
     std::optional<decltype(call())> result{std::in_place, call()};
     if (is_interruption_pending()) {
-      const Unlocked
-          meanwhile;  // its end may wait for the turn of a thread that wants the interpreter
+      // Its end may wait for the turn of a thread that wants the interpreter.
+      const Unlocked meanwhile;
       result.reset();
     }
     throw_interruption();

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 
+#include "base/errors.hpp"
 #include "base/system.hpp"
 #include "tools/run/rank_process.hpp"
 
@@ -17,8 +18,9 @@ namespace {
 
 [[noreturn]] void fail(const char* what) {
   const int error = errno;
-  throw RunError{fmt::format("{} failed: {}{}", what, base::describe_errno(error),
-                             error == EMFILE ? "; raise the limit of open files (ulimit -n)" : ""),
+  const std::string hint = base::hint_for_descriptors(error);
+  throw RunError{fmt::format("{} failed: {}{}{}", what, base::describe_errno(error),
+                             hint.empty() ? "" : "; ", hint),
                  1};
 }
 

@@ -10,6 +10,7 @@
 // two words for each rank, and of two rounds between nodes.
 // Sources: those of multiport and all_pairs.
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <utility>
 
@@ -93,13 +94,15 @@ class LengthTable {
     }
   }
 
-  // By node of the share: what has length_of(row, place) for each pair, and lies node by node.
+  // By node of the share: what has length_of(*this, row, place) for each pair, and lies node by
+  // node.
   template <class LengthOf>
   ListedBlocks by_node(std::size_t bytes_each, const LengthOf& length_of) const {
     return {ports_.count(), bytes_each, [&](int i) {
               std::size_t length = 0;
-              visit_given(ports_.first() + i,
-                          [&](int row, std::size_t place) { length += length_of(row, place); });
+              visit_given(ports_.first() + i, [&](int row, std::size_t place) {
+                length += std::invoke(length_of, *this, row, place);
+              });
               return length;
             }};
   }
@@ -109,7 +112,7 @@ class LengthTable {
     return {rows, element_bytes, [&](int row) {
               std::size_t length = 0;
               for (std::size_t place = 0; place < ranks.size(); ++place)
-                length += length_of(row, place);
+                length += std::invoke(length_of, *this, row, place);
               return length;
             }};
   }
@@ -196,7 +199,8 @@ Task compare_lengths(Group group, const Ports& ports, const LengthTable& told) {
   const Numbers<std::size_t> given{told.pairs()};
   const Numbers<std::size_t> arrived{told.pairs()};
   const ListedBlocks by_node = told.by_node(
-      sizeof(std::size_t), [](int /*row*/, std::size_t /*place*/) { return std::size_t{1}; });
+      sizeof(std::size_t),
+      [](const LengthTable&, int /*row*/, std::size_t /*place*/) { return std::size_t{1}; });
   const auto part_of = [&](const Numbers<std::size_t>& list, int node) {
     return by_node.blocks().of(reinterpret_cast<std::byte*>(list.data()), node - ports.first());
   };
@@ -225,20 +229,14 @@ Task compare_lengths(Group group, const Ports& ports, const LengthTable& told) {
 // both by rank of this node.
 Task exchange_blocks(Group group, const Ports& ports, const LengthTable& told, const Cursors& taken,
                      const Cursors& to_give) {
-  const auto given_length = [&](int row, std::size_t place) {
-    return told.given_by_ports(row, place);
-  };
-  const auto awaited_length = [&](int row, std::size_t place) {
-    return told.awaited_by_ports(row, place);
-  };
-  const ListedBlocks to_nodes = told.by_node(told.element_bytes, given_length);
-  const ListedBlocks from_nodes = told.by_node(told.element_bytes, awaited_length);
+  const ListedBlocks to_nodes = told.by_node(told.element_bytes, &LengthTable::given_by_ports);
+  const ListedBlocks from_nodes = told.by_node(told.element_bytes, &LengthTable::awaited_by_ports);
   const Scratch given{group, to_nodes.blocks().bytes()};
   const Scratch arrived{group, from_nodes.blocks().bytes()};
   std::byte* to = given.data();
   for (int node = ports.first(); node < ports.end(); ++node) {
     told.visit_given(node, [&](int row, std::size_t place) {
-      const std::size_t bytes = given_length(row, place) * told.element_bytes;
+      const std::size_t bytes = told.given_by_ports(row, place) * told.element_bytes;
       if (bytes == 0) return;
       group.copy(to, taken.advance(row, bytes), bytes);
       to += bytes;
@@ -254,7 +252,7 @@ Task exchange_blocks(Group group, const Ports& ports, const LengthTable& told, c
   for (int node = ports.first(); node < ports.end(); ++node) {
     const std::byte* from = (node == ports.levels.node() ? sent(node) : received(node)).data();
     told.visit_awaited(node, [&](int row, std::size_t place) {
-      const std::size_t bytes = awaited_length(row, place) * told.element_bytes;
+      const std::size_t bytes = told.awaited_by_ports(row, place) * told.element_bytes;
       if (bytes == 0) return;
       group.copy(to_give.advance(row, bytes), from, bytes);
       from += bytes;
@@ -312,10 +310,8 @@ Task alltoall(Group group, const Arguments& arguments) {
   Ports ports{group};
   const LengthTable told{ports, arguments.element_bytes};
   co_await tell(group, arguments, ports, told);
-  const ListedBlocks taken_by_row =
-      told.by_row([&](int row, std::size_t place) { return told.given_by_ports(row, place); });
-  const ListedBlocks given_by_row =
-      told.by_row([&](int row, std::size_t place) { return told.awaited_by_ports(row, place); });
+  const ListedBlocks taken_by_row = told.by_row(&LengthTable::given_by_ports);
+  const ListedBlocks given_by_row = told.by_row(&LengthTable::awaited_by_ports);
   const Scratch taken{group, taken_by_row.blocks().bytes()};
   const Scratch to_give{group, given_by_row.blocks().bytes()};
   co_await give_to_ports(group, arguments, ports, taken_by_row.blocks(), taken.data());
