@@ -34,15 +34,15 @@ struct Membership {
 
 // What this rank has told the others, or may have: that it is a member of a group. Unless it keeps
 // that they are told so, for they may have made the group.
-class Promise {
+class Pledge {
  public:
-  Promise(std::shared_ptr<Context> context, std::uint64_t group, std::vector<int> members) noexcept
+  Pledge(std::shared_ptr<Context> context, std::uint64_t group, std::vector<int> members) noexcept
       : context_{std::move(context)}, group_{group}, members_{std::move(members)} {}
-  ~Promise() {
+  ~Pledge() {
     if (context_ != nullptr) context_->disown(group_, members_);
   }
-  Promise(const Promise&) = delete;
-  Promise& operator=(const Promise&) = delete;
+  Pledge(const Pledge&) = delete;
+  Pledge& operator=(const Pledge&) = delete;
   void keep() noexcept { context_.reset(); }
 
  private:
@@ -58,7 +58,7 @@ struct Splitting {
   std::uint64_t id = 0;
   Membership mine;
   std::vector<Membership> memberships;  // by rank, once they are gathered
-  std::unique_ptr<Promise> promise{};   // where this rank has a color
+  std::unique_ptr<Pledge> pledge{};     // where this rank has a color
 
   void make() {
     const auto of = [&](int rank) { return memberships[static_cast<std::size_t>(rank)]; };
@@ -75,7 +75,7 @@ struct Splitting {
     }
     take(detail::Access::communicator(std::make_shared<CommunicatorState>(
         parent->context_pointer(), id, std::move(context_ranks), node_slabs)));
-    promise->keep();
+    pledge->keep();
   }
 };
 
@@ -104,8 +104,8 @@ Request split_by(const std::shared_ptr<CommunicatorState>& state,
                   .memberships = std::vector<Membership>(static_cast<std::size_t>(state->size()))});
     if (mine.color != no_color) {
       splitting->mine.node_slabs = state->context().make_node_slabs(splitting->id);
-      splitting->promise = std::make_unique<Promise>(state->context_pointer(), splitting->id,
-                                                     state->context_ranks());
+      splitting->pledge =
+          std::make_unique<Pledge>(state->context_pointer(), splitting->id, state->context_ranks());
     }
     const collectives::Group group = state->begin({.operation = collective});
     request.keep().function = splitting;
@@ -220,13 +220,13 @@ Communicator Communicator::subgroup(std::span<const int> ranks, int tag,
     id = first->take_child_id();
     slabs = state_->context().make_node_slabs(id);
   }
-  Promise promise{state_->context_pointer(), id, context_ranks};
+  Pledge pledge{state_->context_pointer(), id, context_ranks};
   const std::vector<context::NodeSlabs> all =
       calls::gather_values(first, {.operation = "subgroup"}, slabs, options);
   const progress::HeldTurn turn{state_->context().turn()};
   Communicator made{std::make_shared<CommunicatorState>(state_->context_pointer(), id,
                                                         std::move(context_ranks), all)};
-  promise.keep();
+  pledge.keep();
   return made;
 }
 
