@@ -311,12 +311,10 @@ Sent send(const base::System& system, int socket, BlobView bytes,
   return {.count = static_cast<std::size_t>(count)};
 }
 
-ErrorDetail interrupted_start(int rank) {
-  return init_error(ErrorCode::aborted, rank, "it was interrupted on that rank while it waited");
-}
-
 int poll_until(const base::System& system, std::span<pollfd> entries, Deadline deadline) {
-  if (base::is_interrupted()) throw Error{interrupted_start(no_peer)};
+  if (base::is_interrupted()) {
+    fail_init(ErrorCode::aborted, no_peer, "it was interrupted on that rank while it waited");
+  }
   int left_ms = base::remaining_ms(system, deadline);
   if (base::may_be_interrupted())
     left_ms = std::min(left_ms, static_cast<int>(base::ask_interval.count()));

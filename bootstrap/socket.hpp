@@ -116,10 +116,9 @@ struct Sent {
 Sent send(const base::System& system, int socket, BlobView bytes,
           std::span<const int> descriptors = {});
 
-// Of a start that is interrupted (base/interrupt.hpp) on this rank.
-ErrorDetail interrupted_start(int rank);
 // poll(2) of a start, by its own result: the count, or -1 and errno. It may end before the deadline
-// with nothing. Throws Error{aborted} where the start is interrupted.
+// with nothing. Throws Error{aborted} of no_peer where the start is interrupted
+// (base/interrupt.hpp).
 int poll_until(const base::System& system, std::span<pollfd> entries, Deadline deadline);
 
 // Waits for events of one socket. 0, ETIMEDOUT at the deadline, or the errno of poll.

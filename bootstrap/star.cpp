@@ -52,6 +52,11 @@ class StarRank final : public Star {
     root_->queue(FrameKind::blob, mine);
     return receive_everyones(deadline);
   }
+  void tell(const ErrorDetail& failure) noexcept override {
+    if (!root_) return;
+    root_->queue(FrameKind::failed, encode_error(failure));
+    root_->farewell(system_);
+  }
   void join(Deadline deadline);
   void hear_of_ended_root();
   [[noreturn]] void fail_refused(ErrorDetail refusal) const;
@@ -171,7 +176,11 @@ std::vector<Blob> Star::all_gather(BlobView mine, Deadline deadline) {
     return gather(mine, deadline);
   } catch (const Error& error) {
     ErrorDetail detail = error.detail();
-    if (detail.code == ErrorCode::aborted && detail.peer == no_peer) detail.peer = settings_.rank;
+    const bool is_interrupted = detail.code == ErrorCode::aborted && detail.peer == no_peer;
+    if (is_interrupted) {
+      detail.peer = settings_.rank;
+      tell(detail);
+    }
     broken_ = Error{std::move(detail)};
     throw Error{*broken_};
   }

@@ -54,6 +54,8 @@ class Star : public Bootstrap {
         ended_ranks_{connect_to_ended_ranks(system, settings.ended_ranks_socket)} {}
 
   virtual std::vector<Blob> gather(BlobView mine, Deadline deadline) = 0;
+  // To those who wait for this rank, as far as their sockets take it now.
+  virtual void tell(const ErrorDetail& failure) noexcept = 0;
   long long elapsed_ms() const;  // of this all_gather
 
   const StarSettings settings_;

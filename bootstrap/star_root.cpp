@@ -11,7 +11,6 @@
 
 #include "base/bytes.hpp"
 #include "base/errors.hpp"
-#include "base/interrupt.hpp"
 #include "bootstrap/acceptor.hpp"
 #include "bootstrap/ended_ranks.hpp"
 #include "bootstrap/frame_stream.hpp"
@@ -71,6 +70,7 @@ class StarRoot final : public Star {
 
  private:
   std::vector<Blob> gather(BlobView mine, Deadline deadline) override;
+  void tell(const ErrorDetail& failure) noexcept override;
   // The loop's steps.
   void turn(Deadline wake);
   void judge(AuthenticatedPeer caller);
@@ -127,7 +127,6 @@ void StarRoot::turn(Deadline wake) {
       polled_.push_back({.fd = member.stream->fd(), .events = POLLIN, .revents = 0});
   }
   polled_.push_back({.fd = ended_ranks_.get(), .events = POLLIN, .revents = 0});
-  if (base::is_interrupted()) fail_everyone(interrupted_start(0));
   const int ready = poll_until(system_, polled_, wake);
   if (ready < 0 && errno != EINTR) fail_poll(errno);
 
@@ -303,14 +302,18 @@ void StarRoot::report_progress() {
             settings_.size, elapsed_ms());
 }
 
-void StarRoot::fail_everyone(ErrorDetail detail) {
-  const Blob payload = encode_error(detail);
+void StarRoot::tell(const ErrorDetail& failure) noexcept {
+  const Blob payload = encode_error(failure);
   for (Member& member : members_) {
     if (!member.stream) continue;
     member.stream->queue(FrameKind::failed, payload);
     member.stream->farewell(system_);
   }
   acceptor_.close();
+}
+
+void StarRoot::fail_everyone(ErrorDetail detail) {
+  tell(detail);
   throw Error{std::move(detail)};
 }
 

@@ -554,7 +554,6 @@ class QPMESH_API Communicator {
   Request split_to(std::function<void(Communicator&&)> take, int color, int key,
                    const CallOptions& options);
   Request duplicate_to(std::function<void(Communicator&&)> take, const CallOptions& options);
-  void finish_all(const CallOptions& options);
   Request start_message(const detail::AnyMessage& what, const CallOptions& options);
   Prepared prepare(const detail::AnyMessage& what, const CallOptions& options) const;
   Prepared prepare(const detail::AnyCollective& what, const CallOptions& options) const;

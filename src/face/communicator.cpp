@@ -71,6 +71,24 @@ Request start_as(std::string_view operation, const std::shared_ptr<CommunicatorS
   });
 }
 
+// Nobody leaves before all have come.
+void meet_and_finish(CommunicatorState& state, const CallOptions& options) {
+  const CallScope scope{state, "finish", options};
+  require_no_requests(state, "finish");
+  calls::finish_detached(state, "finish", options);
+  require_no_calls(state, "finish");
+  state.close();
+  PendingOperation request{state, "finish", options};
+  const collectives::Group group = state.begin({.operation = "finish"});
+  const collectives::Algorithm& algorithm = collectives::barrier_one_shot.applies(state.shape())
+                                                ? collectives::barrier_one_shot
+                                                : collectives::barrier_dissemination;
+  calls::start_algorithm(request, group, algorithm, collectives::no_arguments);
+  finish_waiting(request);
+  state.context().discard_messages(state);
+  state.finish();
+}
+
 }  // namespace
 
 void detail::was_moved_from(std::string_view operation) {
@@ -128,30 +146,14 @@ std::chrono::milliseconds Communicator::arm_wait() {
 }
 
 void Communicator::finish(const CallOptions& options) {
+  CommunicatorState& state = *held(state_, "finish");
   try {
-    finish_all(options);
+    meet_and_finish(state, options);
   } catch (const Error&) {
-    const progress::HeldTurn turn{state_ == nullptr ? nullptr : state_->context().turn()};
-    if (state_ != nullptr && state_->failure() != nullptr) state_->context().finished(*state_);
+    const progress::HeldTurn turn{state.context().turn()};
+    if (state.failure() != nullptr) state.context().finished(state);
     throw;
   }
-}
-
-void Communicator::finish_all(const CallOptions& options) {
-  const CallScope scope{*held(state_, "finish"), "finish", options};
-  require_no_requests(*state_, "finish");
-  calls::finish_detached(*state_, "finish", options);
-  require_no_calls(*state_, "finish");
-  state_->close();
-  PendingOperation request{*state_, "finish", options};
-  const collectives::Group group = state_->begin({.operation = "finish"});
-  const collectives::Algorithm& algorithm = collectives::barrier_one_shot.applies(state_->shape())
-                                                ? collectives::barrier_one_shot
-                                                : collectives::barrier_dissemination;
-  calls::start_algorithm(request, group, algorithm, collectives::no_arguments);
-  finish_waiting(request);
-  state_->context().discard_messages(*state_);
-  state_->finish();
 }
 
 void Communicator::abort(std::string_view reason) noexcept {

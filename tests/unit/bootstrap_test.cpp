@@ -10,12 +10,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <future>
 #include <thread>
 
 #include "bootstrap/ended_ranks.hpp"
 #include "bootstrap/launcher.hpp"
 #include "bootstrap/socket.hpp"
 #include "bootstrap_world.hpp"
+#include "qpmesh/interrupt.hpp"
 
 namespace qpmesh::bootstrap {
 namespace {
@@ -542,6 +544,35 @@ TEST_P(AnyBootstrap, tells_every_rank_which_rank_died) {
                                   ::getpid()),
                               .hint = "look at what that rank said before it ended"});
   }
+}
+
+thread_local bool has_had_enough = false;
+
+TEST_P(AnyBootstrap, tells_every_rank_which_rank_was_interrupted) {
+  set_interrupt_check([]() noexcept { return has_had_enough; });
+  for (const int interrupted : {0, 1}) {
+    const auto gather_twice = [&](int rank) {
+      const auto one = venue.rank({.rank = rank, .size = 3, .ordinal = interrupted});
+      gather(one->star(), blob_of(rank, 10), enough_ms);
+      has_had_enough = rank == interrupted;
+      return gather(one->star(), blob_of(rank, 10), enough_ms);
+    };
+    auto root = std::async(std::launch::async, gather_twice, 0);
+    auto rank = std::async(std::launch::async, gather_twice, 1);
+    // Is late for the second one.
+    const auto late = venue.rank({.rank = 2, .size = 3, .ordinal = interrupted});
+    gather(late->star(), blob_of(2, 10), enough_ms);
+    for (auto* one : {&root, &rank}) {
+      expect_error(one->get(), {.code = ErrorCode::aborted,
+                                .peer = interrupted,
+                                .cause = "it was interrupted on that rank while it waited"});
+    }
+    expect_error(gather(late->star(), blob_of(2, 10), enough_ms),
+                 {.code = ErrorCode::aborted,
+                  .peer = interrupted,
+                  .cause = "it was interrupted on that rank while it waited"});
+  }
+  set_interrupt_check(nullptr);
 }
 
 TEST_P(AnyBootstrap, throws_the_same_error_again_once_it_is_broken) {
