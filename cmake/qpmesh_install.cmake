@@ -1,5 +1,16 @@
 # What is installed, in three parts: runtime (the shared library), tools, development (headers, static libraries, packages, examples).
 include(GNUInstallDirs)
+# Packagers give absolute folders, too. Of the tree all is found from the prefix, for it may be moved.
+foreach(folder BINDIR LIBDIR INCLUDEDIR DATADIR MANDIR DOCDIR)
+  if(IS_ABSOLUTE "${CMAKE_INSTALL_${folder}}")
+    cmake_path(IS_PREFIX CMAKE_INSTALL_PREFIX "${CMAKE_INSTALL_${folder}}" NORMALIZE in_prefix)
+    if(NOT in_prefix)
+      message(FATAL_ERROR "CMAKE_INSTALL_${folder} is ${CMAKE_INSTALL_${folder}}, outside of the prefix ${CMAKE_INSTALL_PREFIX}: \
+give a folder inside, or one relative to it")
+    endif()
+    cmake_path(RELATIVE_PATH CMAKE_INSTALL_${folder} BASE_DIRECTORY "${CMAKE_INSTALL_PREFIX}")
+  endif()
+endforeach()
 
 # qpmesh_install_library(TARGET NAME): the package knows it as qpmesh::NAME, in a file of its own, so that who links one needs
 # nothing of the others.
