@@ -84,7 +84,7 @@ void finish_detached(context::CommunicatorState& communicator, std::string_view 
   const std::int64_t timeout_ms = communicator.timeout_ms_of(options);
   const auto none = [&] { return !communicator.has_detached(); };
   if (none() || communicator.wait(none, operation, timeout_ms)) return;
-  communicator.throw_timeout(operation, timeout_ms);
+  communicator.throw_vain_end(operation, timeout_ms);
 }
 
 }  // namespace qpmesh::calls

@@ -138,7 +138,7 @@ Status settle(PendingOperation& request) {
 // here or at a peer, and breaks it.
 void expire(PendingOperation& request) {
   context::CommunicatorState& communicator = *request.communicator;
-  const ErrorDetail detail = communicator.timeout_detail(request.operation, request.timeout_ms);
+  const ErrorDetail detail = communicator.vain_end_detail(request.operation, request.timeout_ms);
   if (detail.code == ErrorCode::timeout)
     communicator.context().log().error("{}: {}; {}", request.operation, detail.cause, detail.hint);
   if (take_back(request)) {

@@ -198,7 +198,7 @@ void CommunicatorState::wait_for_message(const messaging::ReceiveOperation& patt
   probes_.push_back(probe);
   const auto until_it_ends = [this](WaitingProbe* ended) { probes_.remove(*ended); };
   const std::unique_ptr<WaitingProbe, decltype(until_it_ends)> listed{&probe, until_it_ends};
-  if (!wait(over, operation, timeout_ms)) throw_timeout(operation, timeout_ms);
+  if (!wait(over, operation, timeout_ms)) throw_vain_end(operation, timeout_ms);
 }
 
 bool CommunicatorState::probes(int peer) const noexcept {
@@ -209,8 +209,8 @@ bool CommunicatorState::probes(int peer) const noexcept {
   return false;
 }
 
-void CommunicatorState::throw_timeout(std::string_view operation, std::int64_t timeout_ms) {
-  const ErrorDetail detail = timeout_detail(operation, timeout_ms);
+void CommunicatorState::throw_vain_end(std::string_view operation, std::int64_t timeout_ms) {
+  const ErrorDetail detail = vain_end_detail(operation, timeout_ms);
   remember_passing_error(detail);
   throw Error{detail};
 }
@@ -310,8 +310,8 @@ void CommunicatorState::tell_calls(int context_rank, bool differ) {
                                                .signatures = signatures}));
 }
 
-ErrorDetail CommunicatorState::timeout_detail(std::string_view operation,
-                                              std::int64_t timeout_ms) const {
+ErrorDetail CommunicatorState::vain_end_detail(std::string_view operation,
+                                               std::int64_t timeout_ms) const {
   if (progress::Waiter::was_interrupted()) {
     return {.code = ErrorCode::aborted,
             .peer = rank(),

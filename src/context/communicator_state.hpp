@@ -180,7 +180,8 @@ class CommunicatorState {
         done, {.timeout_ms = timeout_ms, .stall_ms = times.next_ms(), .asks = asks},
         [&] { return stalled(operation, times); }, others);
   }
-  // Until a message is there that fits, or the communicator has failed. Throws Error{timeout}.
+  // Until a message is there that fits, or the communicator has failed. Throws Error{timeout}, or
+  // Error{aborted} where it is interrupted.
   void wait_for_message(const messaging::ReceiveOperation& pattern, std::string_view operation,
                         std::int64_t timeout_ms);
   // Is there a probe of this rank of the context, or of messaging::any_peer? What had come before
@@ -193,9 +194,10 @@ class CommunicatorState {
   void tell_calls(int context_rank, bool differ);
   // Who an operation that did not end waits for.
   std::optional<int> awaited_context_rank() const;
-  ErrorDetail timeout_detail(std::string_view operation, std::int64_t timeout_ms) const;
-  // At the deadline of a wait that ends nothing: the communicator lives on.
-  [[noreturn]] void throw_timeout(std::string_view operation, std::int64_t timeout_ms);
+  // Of a wait that ended in vain: its deadline passed, or it was interrupted.
+  ErrorDetail vain_end_detail(std::string_view operation, std::int64_t timeout_ms) const;
+  // Where that ends nothing: the communicator lives on.
+  [[noreturn]] void throw_vain_end(std::string_view operation, std::int64_t timeout_ms);
   // The answer of a rank that was asked shortly before a deadline.
   void hear_awaited(int peer, int awaited);
   // Of what the caller is told and what broke nothing: see Context::remember_passing_error.

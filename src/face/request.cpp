@@ -171,7 +171,7 @@ bool Request::wait_for(std::chrono::milliseconds limit) {
   if (!context_of(*state_).waiter().wait_until(
           done, {.timeout_ms = timeout_ms, .asks = progress::Asks::yes})) {
     if (progress::Waiter::was_interrupted())
-      state_->communicator->throw_timeout(state_->operation, timeout_ms);
+      state_->communicator->throw_vain_end(state_->operation, timeout_ms);
     return false;
   }
   tell(*state_, [&] { return calls::settle(*state_); });
@@ -342,7 +342,7 @@ std::size_t wait_any(std::span<Request> requests) {
     context::CommunicatorState& communicator = *(first == nullptr ? state : *first).communicator;
     if (!communicator.wait(any_done, "wait_any", timeout_ms,
                            contexts.beside(communicator.context())))
-      communicator.throw_timeout("wait_any", timeout_ms);
+      communicator.throw_vain_end("wait_any", timeout_ms);
   }
   search_begin = found + 1;
   return found;
