@@ -306,6 +306,28 @@ TEST(two_inits_of_a_rank, are_counted_together_and_once) {
   EXPECT_THAT(to_text(timeline, {}), HasSubstr("rank 0 on a: 1 calls, 0.002 ms"));
 }
 
+TEST(two_processes_of_a_rank, have_the_clocks_of_their_hosts) {
+  const std::string of_rank =
+      R"({{"ph":"M","name":"process_name","pid":{0},"args":{{"host":"{1}","process":7}}}},)"
+      "\n"
+      R"({{"ph":"X","name":"barrier","pid":{0},"tid":1,"ts":{2},"dur":2,)"
+      R"("args":{{"communicator":"{3}","number":1}}}},)"
+      "\n]\n";
+  Timeline timeline;
+  const auto add = [&](int rank, const char* host, int begin_us, const char* communicator) {
+    std::istringstream file{"[\n" +
+                            fmt::format(fmt::runtime(of_rank), rank, host, begin_us, communicator)};
+    read(timeline, file, "job");
+  };
+  add(0, "a", 10, "1");
+  add(1, "b", 1'010, "1");
+  add(0, "b", 1'050, "2");
+  align(timeline);
+  EXPECT_EQ(timeline.bars.at(0).begin_us, 10);
+  EXPECT_EQ(timeline.bars.at(1).begin_us, 50);
+  EXPECT_EQ(timeline.bars.at(2).begin_us, 10);
+}
+
 TEST(the_program, merges_draws_and_refuses) {
   const Folder folder;
   ASSERT_EQ(run_ranks(2, folder / "job", "one_rank_is_late").code, 0);

@@ -120,8 +120,13 @@ void read(Timeline& timeline, std::istream& file, const std::string& name) {
     }
   }
   if (rank.host.empty()) refuse(name, 2, "it does not say whose it is");
-  for (std::size_t i = bars_before; i < timeline.bars.size(); ++i)
+  const auto host = static_cast<std::size_t>(std::ranges::find(timeline.hosts, rank.host) -
+                                             timeline.hosts.begin());
+  if (host == timeline.hosts.size()) timeline.hosts.push_back(rank.host);
+  for (std::size_t i = bars_before; i < timeline.bars.size(); ++i) {
+    timeline.bars[i].host = host;
     timeline.bars[i].process = rank.process;
+  }
   // One that had several inits is one rank.
   const auto before = std::ranges::find_if(timeline.ranks, [&](const RankTrace& each) {
     return each.rank == rank.rank && each.host == rank.host && each.process == rank.process;
@@ -136,12 +141,12 @@ void read(Timeline& timeline, std::istream& file, const std::string& name) {
 
 void align(Timeline& timeline) {
   if (timeline.ranks.empty()) return;
-  std::map<int, std::string> hosts;
-  for (const RankTrace& rank : timeline.ranks) hosts[rank.rank] = rank.host;
   const std::string first = timeline.ranks.front().host;
   struct Bounds {
     double least = -std::numeric_limits<double>::infinity();
     double most = std::numeric_limits<double>::infinity();
+
+    double added_us() const { return (least + most) / 2; }
   };
   std::map<std::string, Bounds> bounds;
   for (const auto& [call, bars] : calls_of(timeline)) {
@@ -149,7 +154,7 @@ void align(Timeline& timeline) {
     // Of the first rank's host: when the last came, and the first left; and of each other one.
     std::map<std::string, std::pair<double, double>> times;
     for (const Bar* const bar : bars) {
-      auto [at, is_new] = times.try_emplace(hosts[bar->rank], bar->begin_us, bar->end_us);
+      auto [at, is_new] = times.try_emplace(timeline.hosts[bar->host], bar->begin_us, bar->end_us);
       at->second.first = std::max(at->second.first, bar->begin_us);
       at->second.second = std::min(at->second.second, bar->end_us);
     }
@@ -161,21 +166,20 @@ void align(Timeline& timeline) {
       bound.most = std::min(bound.most, ours->second.second - theirs.first);
     }
   }
-  std::map<int, double> added;
   for (RankTrace& rank : timeline.ranks) {
     if (rank.host == first) continue;
     const auto bound = bounds.find(rank.host);
     rank.aligned = bound != bounds.end();
     if (!rank.aligned) continue;
-    rank.added_us = (bound->second.least + bound->second.most) / 2;
+    rank.added_us = bound->second.added_us();
     rank.error_us = std::abs(bound->second.most - bound->second.least) / 2;
-    added[rank.rank] = rank.added_us;
   }
   for (Bar& bar : timeline.bars) {
-    const auto by = added.find(bar.rank);
-    if (by == added.end()) continue;
-    bar.begin_us += by->second;
-    bar.end_us += by->second;
+    const std::string& host = timeline.hosts[bar.host];
+    const auto bound = bounds.find(host);
+    if (host == first || bound == bounds.end()) continue;
+    bar.begin_us += bound->second.added_us();
+    bar.end_us += bound->second.added_us();
   }
 }
 
@@ -209,7 +213,9 @@ std::string to_text(const Timeline& timeline, const std::vector<Late>& late) {
     std::map<std::string, Sum> sums;
     Sum all;
     for (const Bar& bar : timeline.bars) {
-      if (bar.rank != rank.rank || bar.process != rank.process || bar.is_request) continue;
+      if (bar.rank != rank.rank || bar.process != rank.process ||
+          timeline.hosts[bar.host] != rank.host || bar.is_request)
+        continue;
       for (Sum* const sum : {&sums[bar.operation], &all}) {
         ++sum->calls;
         sum->us += bar.end_us - bar.begin_us;

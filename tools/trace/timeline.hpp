@@ -1,6 +1,7 @@
 // The calls of a job's ranks on one clock, who came late to them, and their pictures.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <iosfwd>
 #include <string>
@@ -8,6 +9,7 @@
 
 namespace qpmesh::trace {
 
+// Several processes may be one rank: of a job that was started again.
 struct RankTrace {
   int rank = 0;
   std::string host{};
@@ -20,6 +22,7 @@ struct RankTrace {
 
 struct Bar {
   int rank = 0;
+  std::size_t host = 0;  // in Timeline::hosts
   long process = 0;
   long thread = 0;
   std::string operation{};
@@ -49,6 +52,7 @@ struct Late {
 struct Timeline {
   std::vector<RankTrace> ranks{};  // ascending
   std::vector<Bar> bars{};         // by rank and begin
+  std::vector<std::string> hosts{};
 };
 
 // What a rank wrote, in one of its inits; without its end if the rank was killed. Throws
