@@ -19,10 +19,9 @@ namespace qpmesh::bootstrap {
 namespace {
 
 [[noreturn]] void fail_reading(std::string_view what, int error) {
-  fail_init(
-      ErrorCode::no_resource, no_peer, fmt::format("cannot read {}", what),
-      error == EMFILE || error == ENFILE ? base::hint_for_descriptors(error) : "is /proc mounted?",
-      error);
+  const std::string hint = base::hint_for_descriptors(error);
+  fail_init(ErrorCode::no_resource, no_peer, fmt::format("cannot read {}", what),
+            hint.empty() ? "is /proc mounted?" : hint, error);
 }
 
 std::string read_boot_id(const base::System& system) {

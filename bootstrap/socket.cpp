@@ -311,20 +311,10 @@ Sent send(const base::System& system, int socket, BlobView bytes,
   return {.count = static_cast<std::size_t>(count)};
 }
 
-int poll_until(const base::System& system, std::span<pollfd> entries, Deadline deadline) {
-  if (base::is_interrupted()) {
-    fail_init(ErrorCode::aborted, no_peer, "it was interrupted on that rank while it waited");
-  }
-  int left_ms = base::remaining_ms(system, deadline);
-  if (base::may_be_interrupted())
-    left_ms = std::min(left_ms, static_cast<int>(base::ask_interval.count()));
-  return system.call("poll", [&] { return ::poll(entries.data(), entries.size(), left_ms); });
-}
-
 int await(const base::System& system, int socket, short events, Deadline deadline) {
   for (;;) {
     pollfd entry{.fd = socket, .events = events, .revents = 0};
-    const int ready = poll_until(system, {&entry, 1}, deadline);
+    const int ready = base::poll_in_start(system, {&entry, 1}, deadline);
     if (ready > 0) return 0;
     if (ready < 0 && errno != EINTR) return errno;
     if (system.now() >= deadline) return ETIMEDOUT;

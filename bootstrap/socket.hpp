@@ -116,12 +116,8 @@ struct Sent {
 Sent send(const base::System& system, int socket, BlobView bytes,
           std::span<const int> descriptors = {});
 
-// poll(2) of a start, by its own result: the count, or -1 and errno. It may end before the deadline
-// with nothing. Throws Error{aborted} of no_peer where the start is interrupted
-// (base/interrupt.hpp).
-int poll_until(const base::System& system, std::span<pollfd> entries, Deadline deadline);
-
-// Waits for events of one socket. 0, ETIMEDOUT at the deadline, or the errno of poll.
+// Waits for events of one socket. 0, ETIMEDOUT at the deadline, or the errno of poll. Throws where
+// the start is interrupted (base/interrupt.hpp).
 int await(const base::System& system, int socket, short events, Deadline deadline);
 
 }  // namespace qpmesh::bootstrap

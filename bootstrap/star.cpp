@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/bytes.hpp"
+#include "base/interrupt.hpp"
 #include "bootstrap/caller.hpp"
 #include "bootstrap/frame_stream.hpp"
 #include "bootstrap/init_error.hpp"
@@ -52,7 +53,7 @@ class StarRank final : public Star {
     root_->queue(FrameKind::blob, mine);
     return receive_everyones(deadline);
   }
-  void tell(const ErrorDetail& failure) noexcept override {
+  void tell(const ErrorDetail& failure) override {
     if (!root_) return;
     root_->queue(FrameKind::failed, encode_error(failure));
     root_->farewell(system_);
@@ -80,7 +81,7 @@ void StarRank::join(Deadline deadline) {
     Deadline wake = deadline;
     std::array polled{caller.watch(wake),
                       pollfd{.fd = ended_ranks_.get(), .events = POLLIN, .revents = 0}};
-    poll_until(system_, polled, wake);
+    base::poll_in_start(system_, polled, wake);
     hear_of_ended_root();
     if (!caller.step(polled[0].revents != 0)) continue;
     if (caller.refusal()) fail_refused(*caller.refusal());

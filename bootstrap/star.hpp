@@ -55,7 +55,7 @@ class Star : public Bootstrap {
 
   virtual std::vector<Blob> gather(BlobView mine, Deadline deadline) = 0;
   // To those who wait for this rank, as far as their sockets take it now.
-  virtual void tell(const ErrorDetail& failure) noexcept = 0;
+  virtual void tell(const ErrorDetail& failure) = 0;
   long long elapsed_ms() const;  // of this all_gather
 
   const StarSettings settings_;

@@ -11,6 +11,7 @@
 
 #include "base/bytes.hpp"
 #include "base/errors.hpp"
+#include "base/interrupt.hpp"
 #include "bootstrap/acceptor.hpp"
 #include "bootstrap/ended_ranks.hpp"
 #include "bootstrap/frame_stream.hpp"
@@ -70,7 +71,7 @@ class StarRoot final : public Star {
 
  private:
   std::vector<Blob> gather(BlobView mine, Deadline deadline) override;
-  void tell(const ErrorDetail& failure) noexcept override;
+  void tell(const ErrorDetail& failure) override;
   // The loop's steps.
   void turn(Deadline wake);
   void judge(AuthenticatedPeer caller);
@@ -127,7 +128,7 @@ void StarRoot::turn(Deadline wake) {
       polled_.push_back({.fd = member.stream->fd(), .events = POLLIN, .revents = 0});
   }
   polled_.push_back({.fd = ended_ranks_.get(), .events = POLLIN, .revents = 0});
-  const int ready = poll_until(system_, polled_, wake);
+  const int ready = base::poll_in_start(system_, polled_, wake);
   if (ready < 0 && errno != EINTR) fail_poll(errno);
 
   for (std::size_t rank = 1, entry = first_member; rank < members_.size(); ++rank) {
@@ -302,7 +303,7 @@ void StarRoot::report_progress() {
             settings_.size, elapsed_ms());
 }
 
-void StarRoot::tell(const ErrorDetail& failure) noexcept {
+void StarRoot::tell(const ErrorDetail& failure) {
   const Blob payload = encode_error(failure);
   for (Member& member : members_) {
     if (!member.stream) continue;

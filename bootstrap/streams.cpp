@@ -9,6 +9,7 @@
 #include <list>
 
 #include "base/errors.hpp"
+#include "base/interrupt.hpp"
 #include "bootstrap/acceptor.hpp"
 #include "bootstrap/caller.hpp"
 #include "bootstrap/init_error.hpp"
@@ -100,7 +101,7 @@ class Linker {
     polled_.clear();
     const Deadline wake = watch(polled_);
     const int ready =
-        waits ? poll_until(system_, polled_, wake)
+        waits ? base::poll_in_start(system_, polled_, wake)
               : system_.call("poll", [&] { return ::poll(polled_.data(), polled_.size(), 0); });
     if (ready < 0 && errno != EINTR) fail_linking("poll", errno, any_peer());
 

@@ -180,7 +180,8 @@ QPMESH_API int qpmesh_wait_fd(qpmesh_communicator* world, int* fd);
 QPMESH_API int qpmesh_arm_wait(qpmesh_communicator* world, int* timeout_ms);
 
 // For interpreters. Waits that begin from now on ask is_interrupted, in the thread that waits, when
-// they have lasted 50 ms, and every 50 ms from then on; where it says 1 they end with
+// they have lasted 50 ms, behind one that was interrupted at once, and every 50 ms from then on;
+// where it says 1 they end with
 // QPMESH_ABORTED of this rank, and leave what their deadline would. qpmesh_init asks, too. It says
 // 1 until its caller has seen that. null, as at first: nobody is asked. It must not use the
 // communicators of the context that waits. Any thread.

@@ -46,6 +46,16 @@ void base::throw_formatted(ErrorDetail what, std::string_view operation, std::st
   throw Error{std::move(what)};
 }
 
+std::string base::text_of(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "no std::exception";
+  }
+}
+
 std::string base::hint_for_descriptors(int error) {
   if (error == ENFILE)
     return "the host is out of open files: raise fs.file-max, or end other programs";

@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include <exception>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,6 +35,9 @@ template <class... T>
   throw_formatted({.code = ErrorCode::bad_argument}, operation, hint, cause,
                   fmt::make_format_args(values...));
 }
+
+// What was thrown, in words.
+std::string text_of(const std::exception_ptr& thrown);
 
 // A hint for the errno of a call that makes a descriptor, with the limit; empty for other errors.
 std::string hint_for_descriptors(int error);

@@ -1,7 +1,13 @@
 // Whether who waits is to wait no longer (qpmesh/interrupt.hpp).
 #pragma once
 
+#include <poll.h>
+
 #include <chrono>
+#include <span>
+
+#include "base/system.hpp"
+#include "qpmesh/deadline.hpp"
 
 namespace qpmesh::base {
 
@@ -12,5 +18,14 @@ inline constexpr std::chrono::milliseconds ask_interval{50};
 // Is there somebody to ask?
 bool may_be_interrupted() noexcept;
 bool is_interrupted() noexcept;
+
+// ---- the loops of a start, which may turn far more often ----
+
+// Asks where the thread has not asked here for ask_interval. Throws Error{aborted} of no_peer: it
+// is the rank that throws.
+void end_interrupted_start(Deadline now);
+// poll(2), by its own result: the count, or -1 and errno. It may end before the deadline with
+// nothing. Throws as end_interrupted_start.
+int poll_in_start(const System& system, std::span<pollfd> entries, Deadline deadline);
 
 }  // namespace qpmesh::base

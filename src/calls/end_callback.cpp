@@ -9,8 +9,9 @@ void settle_and_free(RequestState* request) {
   try {
     settle(*request);
   } catch (...) {
-    request->communicator->context().log().warning(
-        "a detached {} ended with: {}", request->operation, text_of(std::current_exception()));
+    request->communicator->context().log().warning("a detached {} ended with: {}",
+                                                   request->operation,
+                                                   base::text_of(std::current_exception()));
   }
   RequestState::destroy(request);
 }
@@ -41,7 +42,7 @@ void call_logged(const std::function<void()>& callback, const base::Log& log) no
     callback();
   } catch (...) {
     log.warning("what is called at the end of a request threw: {}",
-                text_of(std::current_exception()));
+                base::text_of(std::current_exception()));
   }
 }
 

@@ -67,19 +67,7 @@ void end_all_but_fills(PendingOperation& request, Others others = {}) {
 }
 
 ErrorDetail detail_of(const PendingOperation& request, const std::exception_ptr& thrown) {
-  ErrorDetail failure{.code = ErrorCode::no_resource, .peer = request.communicator->rank()};
-  try {
-    std::rethrow_exception(thrown);
-  } catch (const Error& error) {
-    return error.detail();
-  } catch (const collectives::UserFailure& user) {
-    failure.code = ErrorCode::aborted;
-    failure.operation = request.operation;
-    failure.cause = "the reduction function of that rank threw: " + text_of(user.cause);
-  } catch (const std::exception& error) {
-    failure.cause = error.what();
-  }
-  return failure;
+  return request.communicator->detail_of(request.operation, thrown);
 }
 
 // The other ranks are told, and the caller gets its own exception back.
@@ -97,16 +85,6 @@ ErrorDetail detail_of(const PendingOperation& request, const std::exception_ptr&
 }
 
 }  // namespace
-
-std::string text_of(const std::exception_ptr& thrown) {
-  try {
-    std::rethrow_exception(thrown);
-  } catch (const std::exception& error) {
-    return error.what();
-  } catch (...) {
-    return "no std::exception";
-  }
-}
 
 void break_by(PendingOperation& request, const std::exception_ptr& thrown) noexcept {
   request.communicator->fail(detail_of(request, thrown), true);

@@ -156,9 +156,6 @@ void end_unwound(PendingOperation& waiting);
 // waits for it. Where there is no memory even for that the process ends.
 void break_by(PendingOperation& request, const std::exception_ptr& thrown) noexcept;
 
-// What was thrown, in words.
-std::string text_of(const std::exception_ptr& thrown);
-
 struct RequestState;
 
 // What a task that waits for the end of a request shares with who asked for it: with the request,
@@ -175,8 +172,7 @@ struct Watched : progress::Resumption {
 struct RequestState : context::HeldRequest, PendingOperation {
   RequestState(const std::shared_ptr<context::CommunicatorState>& state, std::string_view name,
                const CallOptions& options) noexcept
-      : PendingOperation{*state, name, options} {
-    runs = &task;
+      : HeldRequest{name, PendingOperation::task}, PendingOperation{*state, name, options} {
     state->hold(*this, state);
     if (context::Trace* const trace = state->context().trace(); trace != nullptr) [[unlikely]]
       trace->begin_request(keep().traced.emplace());

@@ -9,7 +9,8 @@
 // of them calls follow one another, in the order in which they were made.
 //
 // All parts use the communicator's id and the number of the call. Their messages do not mix: those
-// of a node and those between nodes have other peers.
+// of a node and those between nodes have other peers. Only the long blocks of `multiport_v` go both
+// ways: behind all parts, on every rank.
 //
 // A long vector is cut into pieces, each of which goes its way by itself: while one is between the
 // nodes, others are on them.

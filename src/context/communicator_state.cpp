@@ -170,20 +170,28 @@ void CommunicatorState::fail(ErrorDetail detail, bool tell, bool says_who_saw) {
   }
 }
 
-void CommunicatorState::take_task_error() {
-  if (failure_ != nullptr) return;
-  std::exception_ptr error;
+void CommunicatorState::fail_by_task_errors() {
   requests_.for_each([&](const HeldRequest& held) {
-    if (!error && held.runs->done) error = held.runs->error;
+    if (held.task.done && held.task.error && failure_ == nullptr)
+      fail(detail_of(held.operation_name, held.task.error), true);
   });
-  if (!error) return;
+}
+
+ErrorDetail CommunicatorState::detail_of(std::string_view operation,
+                                         const std::exception_ptr& thrown) const {
+  ErrorDetail failure{.code = ErrorCode::no_resource, .peer = rank()};
   try {
-    std::rethrow_exception(error);
-  } catch (const Error& found) {
-    fail(found.detail(), true);
-  } catch (...) {
-    // Of the caller's own function: it is told when the request is waited for.
+    std::rethrow_exception(thrown);
+  } catch (const Error& error) {
+    return error.detail();
+  } catch (const collectives::UserFailure& user) {
+    failure.code = ErrorCode::aborted;
+    failure.operation = operation;
+    failure.cause = "the reduction function of that rank threw: " + base::text_of(user.cause);
+  } catch (const std::exception& error) {
+    failure.cause = error.what();
   }
+  return failure;
 }
 
 std::uint64_t CommunicatorState::next_child_id() const noexcept {

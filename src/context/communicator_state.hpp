@@ -24,7 +24,11 @@ namespace qpmesh::context {
 
 // A request that a caller holds, as its communicator knows it.
 struct HeldRequest {
-  const progress::TaskOperation* runs = nullptr;  // its task, if it has one
+  HeldRequest(std::string_view name, const progress::TaskOperation& its_task) noexcept
+      : operation_name{name}, task{its_task} {}
+
+  std::string_view operation_name;
+  const progress::TaskOperation& task;  // not done where it has none
   bool detached = false;
   HeldRequest* previous = nullptr;
   HeldRequest* next = nullptr;
@@ -66,19 +70,23 @@ class CommunicatorState {
   // Throws what an operation that starts now must throw: the communicator's
   // failure, finished, a departed member.
   void require_usable(std::string_view operation) const {
-    if (failure_ != nullptr || is_closed_) [[unlikely]]
+    if (failure_ != nullptr || is_finishing_) [[unlikely]]
       throw_unusable(operation);
   }
   const Error* failure() const noexcept { return failure_.get(); }
-  // A task of a request has ended by an error that nobody has waited for yet: the others wait for
-  // what it would have sent.
-  void take_task_error();
+  // Fails by the error of a request's task that nobody has waited for yet: the others wait for what
+  // it would have sent.
+  void fail_by_task_errors();
+  // With the rank in the context for the one here; what came from a peer may be anything.
+  ErrorDetail in_context(ErrorDetail detail) const;
+  // Of what an operation of this rank threw.
+  ErrorDetail detail_of(std::string_view operation, const std::exception_ptr& thrown) const;
   // The first cause counts. tell: the other members learn it, before anything that this rank does
   // because of it. says_who_saw: it came from another rank, and its text says from which.
   void fail(ErrorDetail detail, bool tell, bool says_who_saw = false);
   bool finished() const noexcept { return finished_; }
-  // finish() has begun: it is the last call, also where another thread has one.
-  void close() noexcept { is_closed_ = true; }
+  // finish() is the last call, also where another thread has one.
+  void begin_finish() noexcept { is_finishing_ = true; }
   void finish() {
     finished_ = true;
     context_->finished(*this);
@@ -204,8 +212,6 @@ class CommunicatorState {
   void remember_passing_error(const ErrorDetail& detail);
 
  private:
-  // The same with a rank of the context; what came from a peer may be anything.
-  ErrorDetail in_context(ErrorDetail detail) const;
   // When a wait is looked at next, counted from its begin.
   struct StallTimes {
     std::int64_t tell_ms;
@@ -244,7 +250,7 @@ class CommunicatorState {
   collectives::CallShape shape_;
   std::uint32_t next_child_ = 0;
   std::unordered_map<std::uint64_t, std::uint64_t> subgroups_;  // made under each name
-  bool is_closed_ = false;                                      // finish() has begun
+  bool is_finishing_ = false;                                   // and perhaps finished
   bool finished_ = false;
   bool is_unchecked_ = false;  // and so in the context's list
   // Who was asked before the deadline, one after the other: each but the last has named the next.

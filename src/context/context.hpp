@@ -125,8 +125,8 @@ class Context final : public messaging::Listener, public progress::Pollable {
   // Of a communicator that all its members have finished: what came and was not received, and what
   // has come unseen.
   void discard_messages(const CommunicatorState& communicator);
-  // This rank said that it would be a member, and is none: those that are learn it, now or when
-  // they make it.
+  // This rank had promised to be a member, and will not be: the other members learn that, now or
+  // when they make the communicator.
   void disown(std::uint64_t communicator, std::span<const int> members) noexcept;
   // A call of it began, and a member of its node may call something else. Once, until that is known
   // not to be so.

@@ -139,7 +139,7 @@ bool Context::poll() {
   check_node_calls();
   if (engine_.failed_tasks() != seen_failed_tasks_) {
     seen_failed_tasks_ = engine_.failed_tasks();
-    for (const auto& [id, state] : communicators_) state->take_task_error();
+    for (const auto& [id, state] : communicators_) state->fail_by_task_errors();
   }
   for (ErrorDetail& cause : health_.verdicts(system().now())) peer_lost(std::move(cause));
   if (health_.abort_waits()) take_abort();

@@ -198,11 +198,11 @@ int qpmesh_progress(qpmesh_communicator* world) {
 }
 
 void qpmesh_set_interrupt_check(int (*is_interrupted)(void)) {
-  static std::atomic<int (*)(void)> asked{nullptr};  // one function: it publishes nothing else
-  asked.store(is_interrupted, std::memory_order_relaxed);
+  static std::atomic<int (*)(void)> asked{nullptr};  // as in base/interrupt.cpp
+  asked.store(is_interrupted, std::memory_order_release);
   if (is_interrupted == nullptr) return set_interrupt_check(nullptr);
   set_interrupt_check([]() noexcept {
-    auto* const ask = asked.load(std::memory_order_relaxed);
+    auto* const ask = asked.load(std::memory_order_acquire);
     return ask != nullptr && ask() != 0;
   });
 }

@@ -77,7 +77,7 @@ void meet_and_finish(CommunicatorState& state, const CallOptions& options) {
   require_no_requests(state, "finish");
   calls::finish_detached(state, "finish", options);
   require_no_calls(state, "finish");
-  state.close();
+  state.begin_finish();
   PendingOperation request{state, "finish", options};
   const collectives::Group group = state.begin({.operation = "finish"});
   const collectives::Algorithm& algorithm = collectives::barrier_one_shot.applies(state.shape())
@@ -150,7 +150,8 @@ void Communicator::finish(const CallOptions& options) {
   try {
     meet_and_finish(state, options);
   } catch (const Error&) {
-    const progress::HeldTurn turn{state.context().turn()};
+    // A call that was refused for another one leaves all as it is: so is this scope.
+    const CallScope scope{state.context(), "finish"};
     if (state.failure() != nullptr) state.context().finished(state);
     throw;
   }

@@ -32,8 +32,8 @@ struct Membership {
   context::NodeSlabs node_slabs{};  // for the new communicator
 };
 
-// What this rank has told the others, or may have: that it is a member of a group. Unless it keeps
-// that they are told so, for they may have made the group.
+// This rank's promise to the others that it will be a member of a group. Where it is not kept its
+// end tells them, for they may have made the group.
 class Pledge {
  public:
   Pledge(std::shared_ptr<Context> context, std::uint64_t group, std::vector<int> members) noexcept

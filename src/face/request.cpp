@@ -234,7 +234,7 @@ void Request::release() noexcept {
       else calls::finish_waiting(*state);
     } catch (...) {
       context_of(*state).log().warning("a request that nobody waited for ended with: {}",
-                                       calls::text_of(std::current_exception()));
+                                       base::text_of(std::current_exception()));
     }
   }
   // Still in flight: another thread is inside the context, or nothing could end it. A leak is

@@ -59,6 +59,7 @@ class Engine {
       if (!task.has_ended()) return start_task(operation, std::move(task));
     } catch (...) {
       operation.error = std::current_exception();
+      ++failed_tasks_;
     }
     complete(operation);
   }

@@ -21,14 +21,15 @@
 namespace qpmesh::progress {
 namespace {
 
+// Waiter::was_interrupted. Each thread's own: several may wait in one context.
+thread_local bool vain_end_was_interruption = false;
+
 // A poll of a few rings and a pause: about 50 ns; only the order matters.
 constexpr std::uint32_t spins_per_us = 20;
 // A pause costs up to 40 ns, for which a message that is nearly here would wait.
 constexpr std::uint32_t pauseless_spins = 2'000;
 // A lost wake-up would be a bug; it costs a second, not a hang.
 constexpr std::chrono::seconds sleep_max{1};
-// Several threads may wait in one context.
-thread_local bool vain_end_was_interruption = false;
 // So long requests of several contexts are not looked at, where several threads use one of them:
 // who ends them may be any of those.
 constexpr auto sleep_across_contexts = std::chrono::microseconds{200};
@@ -133,12 +134,15 @@ Waiter::Passed Waiter::look_at_clock(WaitLimit& limit, Deadline now) {
     limit.begin = now;
     if (limit.timeout_ms != 0) limit.deadline = now + std::chrono::milliseconds{limit.timeout_ms};
     limit.stall_after(limit.stall_ms);
-    if (limit.asks == Asks::yes) limit.ask_at = now + base::ask_interval;
+    // Behind a wait that was interrupted the next one asks at once: of many, all end.
+    if (limit.asks == Asks::yes)
+      limit.ask_at = vain_end_was_interruption ? now : now + base::ask_interval;
   }
   if (now >= limit.deadline) return Passed::expired;
   if (now >= limit.ask_at) {
     limit.ask_at = now + base::ask_interval;
     if (base::is_interrupted()) return Passed::interrupted;
+    vain_end_was_interruption = false;
   }
   return now < limit.stall_at ? Passed::on : Passed::stalled;
 }

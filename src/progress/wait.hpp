@@ -34,8 +34,8 @@ struct WaitPolicy {
   static WaitPolicy spin_for(std::int64_t spin_us);  // QPMESH_SPIN_US
 };
 
-// Whether it is interrupted (base/interrupt.hpp): what a program waits for, and not what must be
-// brought to its end.
+// Whether a wait may be interrupted (base/interrupt.hpp): those of the program, but not those that
+// bring an operation to its end.
 enum class Asks : std::uint8_t { no, yes };
 
 // How long a wait may last. Short waits do not pay for the clock: it is read after spinning.

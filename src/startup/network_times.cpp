@@ -246,7 +246,11 @@ NetworkTimes measure_between(const std::shared_ptr<context::Context>& context,
   const CallOptions options{.timeout = calls::limit_until(context->system(), deadline)};
   calls::PendingOperation request{two, "init", options};
   calls::start_algorithm(request, two.begin({.operation = "init"}), measuring, arguments);
-  calls::finish_waiting(request);
+  try {
+    calls::finish_waiting(request);
+  } catch (const Error& error) {
+    throw Error{two.in_context(error.detail())};
+  }
   return asker.found;
 }
 

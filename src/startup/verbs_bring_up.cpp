@@ -11,6 +11,7 @@
 
 #include "base/bytes.hpp"
 #include "base/errors.hpp"
+#include "base/interrupt.hpp"
 #include "bootstrap/agreement.hpp"
 #include "messaging/rings/layout.hpp"
 #include "startup/exchange_on_demand.hpp"
@@ -393,7 +394,9 @@ class Linking {
     while (!connection.is_probed() && connection.fault() == nullptr) {
       result_.transport->progress();
       result_.transport->poll_async_events();
-      if (parts_.system->now() >= end) {
+      const Deadline now = parts_.system->now();
+      base::end_interrupted_start(now);
+      if (now >= end) {
         fail_link(
             peer, ErrorCode::timeout,
             describe_silence(
@@ -461,7 +464,7 @@ class Linking {
 bool is_agreed(const Error& error, const base::System& system, Deadline deadline) {
   const ErrorCode code = error.code();
   return code != ErrorCode::peer_dead && code != ErrorCode::corrupt &&
-         code != ErrorCode::bad_argument && system.now() < deadline;
+         code != ErrorCode::bad_argument && code != ErrorCode::aborted && system.now() < deadline;
 }
 
 }  // namespace

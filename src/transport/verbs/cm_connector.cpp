@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/errors.hpp"
+#include "base/interrupt.hpp"
 #include "base/owned.hpp"
 #include "transport/verbs/cm_request.hpp"
 #include "transport/verbs/connector.hpp"
@@ -248,7 +249,7 @@ class CmConnector final : public Connector {
     if (any) return true;
     if (system_.now() >= deadline) return false;
     pollfd entry{.fd = channel_->fd, .events = POLLIN, .revents = 0};
-    system_.call("poll", [&] { return ::poll(&entry, 1, base::remaining_ms(system_, deadline)); });
+    base::poll_in_start(system_, {&entry, 1}, deadline);
     return true;
   }
 

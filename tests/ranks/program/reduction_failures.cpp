@@ -40,6 +40,41 @@ void throws_in(Communicator& world, const std::string& operation, F&& reduce) {
   check_sum(sums, world.size());
 }
 
+// The thrower waits for a message that rank 2 sends when its own call has ended.
+void a_function_that_threw_is_told_before_its_request_is_waited_for(Communicator& world,
+                                                                    Arguments) {
+  for (const std::size_t count : {std::size_t{1}, std::size_t{300'000}}) {
+    Communicator broken = world.duplicate();
+    const bool throws = world.rank() == thrower;
+    const auto add = [throws](const std::int64_t* left, std::int64_t* inout, std::size_t elements) {
+      if (throws) throw std::domain_error{"too much"};
+      for (std::size_t i = 0; i < elements; ++i) inout[i] += left[i];
+    };
+    const std::vector<std::int64_t> in(count, 1);
+    std::vector<std::int64_t> out(count);
+    Request request = broken.allreduce_async(in, out, commutative(add));
+    if (throws) {
+      world.receive<int>(2, 5);
+      try {
+        request.wait();
+        throw std::runtime_error{"its function threw nothing"};
+      } catch (const std::domain_error& error) {
+        check_equal(std::string{error.what()}, std::string{"too much"});
+      }
+    } else {
+      expect_error(
+          [&] {
+            request.wait();
+            broken.barrier();  // a short vector may have ended well here
+          },
+          {ErrorCode::aborted, thrower, "allreduce_async",
+           "the reduction function of that rank threw: too much", ""});
+    }
+    if (world.rank() == 2) world.send(1, thrower, 5);
+    world.barrier();
+  }
+}
+
 void a_reduction_that_throws(Communicator& world, Arguments) {
   std::vector<std::int64_t> data(2'000, 1);
   std::vector<std::int64_t> out(2'000);
@@ -131,7 +166,9 @@ void a_call_from_inside_a_reduction(Communicator& world, Arguments) {
 }  // namespace
 
 std::vector<Scenario> reduction_failure_scenarios() {
-  return {in_world("a_reduction_that_throws", a_reduction_that_throws),
+  return {in_world("a_function_that_threw_is_told_before_its_request_is_waited_for",
+                   a_function_that_threw_is_told_before_its_request_is_waited_for),
+          in_world("a_reduction_that_throws", a_reduction_that_throws),
           in_world("a_call_from_inside_a_reduction", a_call_from_inside_a_reduction)};
 }
 

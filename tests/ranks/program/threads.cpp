@@ -388,7 +388,6 @@ void functions_are_called_at_the_end(Communicator& world, Arguments) {
   }
 }
 
-// A call that still waits is in flight as a request is.
 // The others come to finish() when rank 0's other thread was refused.
 void calls_are_refused_while_finish_waits(Communicator& world, Arguments) {
   Communicator group = world.duplicate();
@@ -417,6 +416,7 @@ std::atomic<int> asked_of_others{0};
 // One thread is interrupted in each wait, the other one in none, and the library's own is not
 // asked.
 void an_interruption_is_of_one_thread(Communicator& world, Arguments) {
+  is_asked_for = true;
   set_interrupt_check([]() noexcept {
     if (!is_asked_for) ++asked_of_others;
     return is_interrupted;
@@ -446,7 +446,6 @@ void an_interruption_is_of_one_thread(Communicator& world, Arguments) {
       check(request.cancel(), "it is in flight as before");
     }
   }};
-  is_asked_for = true;
   for (int i = 0; i < 20; ++i) {
     check(code_of(mine, {.timeout = 30ms}) == ErrorCode::timeout, "the wait of the other thread");
   }
@@ -456,6 +455,7 @@ void an_interruption_is_of_one_thread(Communicator& world, Arguments) {
   world.barrier();
 }
 
+// A call that still waits is in flight as a request is.
 void finish_is_refused_while_another_thread_receives(Communicator& world, Arguments) {
   for (const bool probes : {false, true}) {
     int refused = 0;
