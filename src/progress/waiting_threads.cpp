@@ -14,8 +14,9 @@ namespace qpmesh::progress {
 WaitingThreads::WaitingThreads(const base::System& system) {
   bell_.reset(system.call("eventfd", [] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }));
   if (!bell_) {
-    base::throw_error({.code = ErrorCode::no_resource, .system_error = errno}, "init", "",
-                      "eventfd failed");
+    const int error = errno;
+    base::throw_error({.code = ErrorCode::no_resource, .system_error = error}, "init",
+                      base::hint_for_descriptors(error), "eventfd failed");
   }
 }
 

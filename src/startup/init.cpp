@@ -150,7 +150,7 @@ std::shared_ptr<context::Context> make_context(context::ContextParts& parts, Lin
   const int rank = parts.rank;
   const int size = static_cast<int>(parts.identities.size());
   const std::vector<base::RankIdentity>& ranks = parts.identities;
-  // Transports go behind their connections, where this fails, too.
+  // A transport is destroyed after its connections, also where this fails.
   auto& shm = static_cast<transport::shm::ShmTransport&>(*parts.transports.emplace_back(
       std::make_unique<transport::shm::ShmTransport>(rank, *parts.arena, parts.doorbell.get())));
   for (bootstrap::LocalPeer& peer : links.local_peers) {
@@ -285,10 +285,12 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
   parts.near = near_topology(parts.identities, facts, links.reach);
   const bool shares_cores = parts.near.ranks_per_core > 1 || links.verbs.busy_neighbour;
   const bool has_network = links.reach.any(Way::verbs) || links.reach.any(Way::tcp);
+  const bool measures = has_network && options.choice == ChoiceBy::measured;
   const std::uint64_t id = context::world_id(parts.epoch);
   std::shared_ptr<context::Context> context;
   bootstrap::agree(bootstrap, deadline, [&] {
     context = make_context(parts, links, facts, layout);
+    if (!measures) context->admit_calls();
     return Blob{};
   });
 
@@ -296,7 +298,7 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
   std::iota(everybody.begin(), everybody.end(), 0);
   std::vector<context::NodeSlabs> node_slabs(at(size));
   std::ranges::transform(facts, node_slabs.begin(), &Facts::node_slabs);
-  if (has_network && options.choice == ChoiceBy::measured) {
+  if (measures) {
     if (const auto network =
             measure_network(bootstrap, context, base::mix64(id), shares_cores, deadline)) {
       context->know_network(*network);
@@ -309,11 +311,15 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
           "what messages between nodes take was not found: ranks waited for their cores all the "
           "time; algorithms are chosen as for a fast network");
     }
+    // No other thread and no trace has part in what is measured.
+    bootstrap::agree(bootstrap, deadline, [&] {
+      context->admit_calls();
+      return Blob{};
+    });
   }
-  auto world = std::make_shared<context::CommunicatorState>(std::move(context), id,
-                                                            std::move(everybody), node_slabs);
-  world->context().admit_calls();
-  return world;
+  const progress::HeldTurn turn{context->turn()};  // a progress thread may run
+  return std::make_shared<context::CommunicatorState>(context, id, std::move(everybody),
+                                                      node_slabs);
 }
 
 std::shared_ptr<context::CommunicatorState> init_from_environment(const Options& options) {

@@ -356,6 +356,12 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"independent_fails_on_all_where_one_rank_lacks_its_last_descriptor",
                          {2, 3}}),
     name_of);
+INSTANTIATE_TEST_SUITE_P(several_threads_without_descriptors, Scenarios,
+                         testing::Values(Case{
+                             "independent_fails_on_all_where_one_rank_lacks_its_last_descriptor",
+                             {2},
+                             {"QPMESH_THREADS=several"}}),
+                         name_of);
 #endif
 
 #if !defined(__SANITIZE_THREAD__)  // which leaves less room for addresses
@@ -399,6 +405,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"collectives_that_differ_are_named_on_every_rank", {2, 3, 4}},
         Case{"lists_that_differ_are_named_on_every_rank", {2, 3, 4}},
         Case{"an_error_is_told_before_its_request_is_waited_for", {3}},
+        Case{"a_function_that_threw_is_told_before_its_request_is_waited_for", {3}},
         Case{"blocks_whose_ends_disagree", {2, 3}}, Case{"blocks_that_nobody_awaits", {2, 3}},
         Case{"blocks_that_nobody_gives", {2, 3}},
         Case{"a_late_call_that_differs_is_named_too", {2}},
