@@ -1,5 +1,6 @@
 #include "qpmesh/error.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -7,6 +8,7 @@
 #include <cerrno>
 
 #include "base/errors.hpp"
+#include "base/owned.hpp"
 #include "base/system.hpp"
 
 namespace qpmesh {
@@ -64,6 +66,15 @@ std::string base::hint_for_descriptors(int error) {
   ::getrlimit(RLIMIT_NOFILE, &limit);
   return fmt::format("raise the limit on open files (ulimit -n): this process may have {}",
                      limit.rlim_cur);
+}
+
+int base::descriptors_error() {
+  std::array<UniqueFd, 8> few;
+  for (UniqueFd& each : few) {
+    each.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (!each) return errno == EMFILE || errno == ENFILE ? errno : 0;
+  }
+  return 0;
 }
 
 }  // namespace qpmesh

@@ -42,4 +42,8 @@ std::string text_of(const std::exception_ptr& thrown);
 // A hint for the errno of a call that makes a descriptor, with the limit; empty for other errors.
 std::string hint_for_descriptors(int error);
 
+// EMFILE or ENFILE where hardly a descriptor is left, else 0. Libraries that lack one say that
+// something else is missing.
+int descriptors_error();
+
 }  // namespace qpmesh::base

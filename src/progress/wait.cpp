@@ -33,6 +33,8 @@ constexpr std::chrono::seconds sleep_max{1};
 // So long requests of several contexts are not looked at, where several threads use one of them:
 // who ends them may be any of those.
 constexpr auto sleep_across_contexts = std::chrono::microseconds{200};
+// A death is told within a second of it, whatever a program does between two calls of progress().
+constexpr auto slow_look_interval = std::chrono::milliseconds{1};
 // What ends in the caller's own look needs no sleeper: to wake it costs more than to look on.
 constexpr int looks_before_ring = 16;
 // A thread that calls at shorter intervals is served by itself.
@@ -222,9 +224,11 @@ std::chrono::milliseconds Waiter::arm() {
 }
 
 void Waiter::disarm() {
-  if (!std::exchange(armed_, false)) return;
-  wake_up(true);
+  const Deadline now = system_.now();
+  if (std::exchange(armed_, false)) wake_up(true);
+  else if (now < slow_look_at_) return;
   engine_.poll_slow();
+  slow_look_at_ = now + slow_look_interval;
 }
 
 // ---- several threads ----

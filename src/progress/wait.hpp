@@ -76,7 +76,8 @@ class Waiter {
   int descriptor() const noexcept { return epoll_.get(); }
   // How long he may sleep: 0 = there was news. From now on peers ring.
   std::chrono::milliseconds arm();
-  // The sleep is over, or there was none: looks at all that may have ended it.
+  // The sleep is over, or there was none: looks at all that may have ended it. Otherwise what is
+  // slow to look at has its turn by time: a loop that sleeps between two calls makes few of them.
   void disarm();
 
   // ---- where several threads use the context ----
@@ -231,6 +232,7 @@ class Waiter {
   base::UniqueFd epoll_;
   std::unique_ptr<WaitingThreads> threads_;  // nullptr: one thread uses the context
   bool armed_ = false;
+  Deadline slow_look_at_{};  // of disarm()
   bool descriptor_lost_ = false;
   std::uint32_t misses_ = 0;            // looks in a row that found nothing
   std::uint32_t sleeps_left_ = 0;       // before the next yield: a neighbour takes whole slices

@@ -92,6 +92,7 @@ Offer VerbsRails::make_own_offer(const std::string& bootstrap_address) {
   devices_ = discover(*parts_.system);
   Wishes wishes = wishes_of(parts_.options, bootstrap_address);
   wishes.ibverbs_missing = ibverbs_missing();
+  if (devices_.empty()) wishes.descriptors_error = base::descriptors_error();
   if (!wishes.ibverbs_missing.empty())
     parts_.log.info("no RDMA: libibverbs cannot be used: {}", wishes.ibverbs_missing);
   const bool placed = std::ranges::any_of(

@@ -146,7 +146,7 @@ class Connection {
   virtual bool asks_taken() const noexcept { return false; }
   virtual void tell_taken(std::uint32_t) noexcept {}
 
-  // After it returns, no write of the peer lands here any more and none of ours starts. Before
+  // After it returns, no write of the peer lands here any more, and none of ours starts. Before
   // memory that was open to the peer goes back to its owner with an error.
   virtual void tear_down() noexcept = 0;
 

@@ -288,7 +288,14 @@ void VerbsConnection::watch(std::chrono::milliseconds passed) noexcept {
 // is down. Where a device does not reset it is destroyed here: so with iWARP, where some say that
 // they have, and have not.
 void VerbsConnection::tear_down() noexcept {
-  fail([&] { return on_link("torn down after an error,"); });
+  fail([&] {
+    diagnosis::Explanation what =
+        on_link("torn down here, to give memory back that was open to the peer,");
+    what.hint =
+        "look at the error before this one: a long message was under way to that rank when its "
+        "limit passed or an exception ended it";
+    return what;
+  });
   if (awaits_completion()) --parts_.transport->awaiting_;
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RESET;

@@ -15,7 +15,10 @@ constexpr std::array<StatusRow, 15> statuses{{
      "report this as a bug of qpmesh, with this line and the message size that ibv_devinfo -v "
      "shows (max_msg_sz)"},
     {IBV_WC_LOC_QP_OP_ERR, "LOC_QP_OP_ERR", "the local queue pair could not carry the request out",
-     "the request does not fit the queue pair, such as a read where none may be under way", report},
+     "the device's address or port went away while it was used; otherwise the request does not fit "
+     "the queue pair",
+     "look at the device's interface (ip address, rdma link) and for GID_CHANGE in the log; where "
+     "nothing changed there report this as a bug of qpmesh, with this line"},
     {IBV_WC_LOC_PROT_ERR, "LOC_PROT_ERR", "the local device may not read the request's source",
      "a buffer was freed or unmapped while its operation was in flight, or the process forked "
      "without fork protection",

@@ -47,6 +47,7 @@ struct Wishes {
   bool manager = false;  // the RDMA communication manager connects
   // Not a wish, but what may stand in the way of all: why libibverbs cannot be used; empty: it can.
   std::string ibverbs_missing{};
+  int descriptors_error = 0;  // likewise: none is left to look for devices
 };
 // The wishes of the options device (a name, or name:port), gid_index, netdev, subnet and connect.
 // Throws Error{bad_config} when device or subnet cannot be read. bootstrap_address:

@@ -9,6 +9,7 @@
 
 #include "base/bytes.hpp"
 #include "base/errors.hpp"
+#include "base/system.hpp"
 #include "transport/verbs/selection/choice.hpp"
 
 namespace qpmesh::transport::verbs::selection {
@@ -90,6 +91,11 @@ std::string alternatives(std::span<const DeviceFacts> devices, const Wishes& wis
 
 Explanation why_nothing(std::span<const DeviceFacts> devices, const Wishes& wishes,
                         std::span<const Judgement> judgements) {
+  if (wishes.descriptors_error != 0) {
+    return {fmt::format("RDMA cannot be looked for: {}",
+                        base::describe_errno(wishes.descriptors_error)),
+            base::hint_for_descriptors(wishes.descriptors_error)};
+  }
   if (!wishes.ibverbs_missing.empty()) {
     return {fmt::format("libibverbs cannot be used: {}", wishes.ibverbs_missing),
             rdma_packages_hint};
