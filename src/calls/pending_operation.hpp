@@ -169,10 +169,10 @@ struct Watched : progress::Resumption {
 };
 
 // What a Request points to; in its context's pool, and known to its communicator.
-struct RequestState : context::HeldRequest, PendingOperation {
+struct RequestState : PendingOperation, context::HeldRequest {
   RequestState(const std::shared_ptr<context::CommunicatorState>& state, std::string_view name,
                const CallOptions& options) noexcept
-      : HeldRequest{name, PendingOperation::task}, PendingOperation{*state, name, options} {
+      : PendingOperation{*state, name, options}, HeldRequest{name, PendingOperation::task} {
     state->hold(*this, state);
     if (context::Trace* const trace = state->context().trace(); trace != nullptr) [[unlikely]]
       trace->begin_request(keep().traced.emplace());
