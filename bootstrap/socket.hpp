@@ -19,7 +19,6 @@
 #include "base/owned.hpp"
 #include "base/system.hpp"
 #include "qpmesh/bootstrap.hpp"
-#include "qpmesh/error.hpp"
 
 namespace qpmesh::bootstrap {
 

@@ -9,7 +9,7 @@ namespace qpmesh {
 using InterruptCheck = bool (*)() noexcept;
 
 // Waits that begin from now on ask this function, in the thread that waits: when they have lasted
-// 50 ms, behind a wait that was interrupted at once, and every 50 ms from then on. Where it says
+// 50 ms (at once behind a wait that was interrupted), and every 50 ms from then on. Where it says
 // true a wait ends with Error{aborted} of this rank, and leaves what its deadline would: a receive
 // that nothing has come for is taken back, probes, wait_any and wait_for change nothing, anything
 // else breaks its communicator on all ranks. init asks, too, where it meets by the library's own

@@ -179,12 +179,11 @@ QPMESH_API int qpmesh_progress(qpmesh_communicator* world);
 QPMESH_API int qpmesh_wait_fd(qpmesh_communicator* world, int* fd);
 QPMESH_API int qpmesh_arm_wait(qpmesh_communicator* world, int* timeout_ms);
 
-// For interpreters. Waits that begin from now on ask is_interrupted, in the thread that waits, when
-// they have lasted 50 ms, behind one that was interrupted at once, and every 50 ms from then on;
-// where it says 1 they end with
-// QPMESH_ABORTED of this rank, and leave what their deadline would. qpmesh_init asks, too. It says
-// 1 until its caller has seen that. null, as at first: nobody is asked. It must not use the
-// communicators of the context that waits. Any thread.
+// For interpreters. Waits that begin from now on ask is_interrupted, in the thread that waits: when
+// they have lasted 50 ms (at once behind a wait that was interrupted), and every 50 ms from then
+// on. Where it says 1 they end with QPMESH_ABORTED of this rank, and leave what their deadline
+// would. qpmesh_init asks, too. It says 1 until its caller has seen that. null, as at first: nobody
+// is asked. It must not use the communicators of the context that waits. Any thread.
 QPMESH_API void qpmesh_set_interrupt_check(int (*is_interrupted)(void));
 
 // Who this rank is and how many there are; -1 when world is null.

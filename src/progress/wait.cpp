@@ -33,7 +33,7 @@ constexpr std::chrono::seconds sleep_max{1};
 // So long requests of several contexts are not looked at, where several threads use one of them:
 // who ends them may be any of those.
 constexpr auto sleep_across_contexts = std::chrono::microseconds{200};
-// A death is told within a second of it, whatever a program does between two calls of progress().
+// A death is found by progress() at once, however seldom a program calls it.
 constexpr auto slow_look_interval = std::chrono::milliseconds{1};
 // What ends in the caller's own look needs no sleeper: to wake it costs more than to look on.
 constexpr int looks_before_ring = 16;

@@ -76,8 +76,8 @@ class Waiter {
   int descriptor() const noexcept { return epoll_.get(); }
   // How long he may sleep: 0 = there was news. From now on peers ring.
   std::chrono::milliseconds arm();
-  // The sleep is over, or there was none: looks at all that may have ended it. Otherwise what is
-  // slow to look at has its turn by time: a loop that sleeps between two calls makes few of them.
+  // The sleep is over: looks at all that may have ended it. Where there was none, what is slow to
+  // look at has its turn by time: a program that sleeps between two calls makes few of them.
   void disarm();
 
   // ---- where several threads use the context ----

@@ -139,6 +139,14 @@ TEST(leaving, of_a_duplicate_is_none_of_the_world) {
   }
 }
 
+TEST(deaths, are_found_by_a_program_that_calls_progress_alone_and_seldom) {
+  for (const char* const threads : {"one", "several"}) {
+    auto ranks = start_ranks(2, rank_program("a_death_is_found_by_few_calls_of_progress"),
+                             {.variables = {std::string{"QPMESH_THREADS="} + threads}});
+    expect_success(ranks);
+  }
+}
+
 TEST(timeouts, name_the_rank_that_all_others_wait_for) {
   const Folder folder;
   auto ranks = start_ranks(4, rank_program("each_waits_for_the_next", {folder.file("go")}));

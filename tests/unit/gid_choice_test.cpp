@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
 #include "base/bytes.hpp"
 #include "qpmesh/error.hpp"
 #include "support/device_tables.hpp"
@@ -427,6 +429,12 @@ INSTANTIATE_TEST_SUITE_P(
                 {.ibverbs_missing = "libibverbs.so.1: cannot open shared object file"},
                 {"libibverbs cannot be used: libibverbs.so.1: cannot open"},
                 {"apt-get install libibverbs1 librdmacm1"}},
+        Useless{"no_descriptor",
+                "",
+                {.ibverbs_missing = "libibverbs.so.1: Too many open files",
+                 .descriptors_error = EMFILE},
+                {"RDMA cannot be looked for: "},
+                {"raise the limit on open files"}},
         Useless{"a_wish_for_a_device_that_is_not_there",
                 two_adapters,
                 {.device = "mlx5_7"},

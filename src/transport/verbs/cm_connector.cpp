@@ -53,11 +53,20 @@ sockaddr* as_socket_address(sockaddr_storage& storage) {
   return reinterpret_cast<sockaddr*>(&storage);
 }
 
+// Where librdmacm lacks one it says that there is no device.
+void require_descriptors() {
+  const int error = base::descriptors_error();
+  if (error == 0) return;
+  base::throw_error({.code = ErrorCode::no_resource, .system_error = error}, "init",
+                    base::hint_for_descriptors(error),
+                    "the RDMA communication manager cannot be used");
+}
+
 [[noreturn]] void fail_without_manager(std::string_view step, int error) {
-  const int few = base::descriptors_error();
-  base::throw_error({.code = ErrorCode::no_resource, .system_error = few != 0 ? few : error},
-                    "init", few != 0 ? base::hint_for_descriptors(few) : no_manager_hint,
-                    "the RDMA communication manager cannot be used: {} failed", step);
+  require_descriptors();
+  base::throw_error({.code = ErrorCode::no_resource, .system_error = error}, "init",
+                    no_manager_hint, "the RDMA communication manager cannot be used: {} failed",
+                    step);
 }
 
 class CmConnector final : public Connector {
@@ -87,7 +96,7 @@ class CmConnector final : public Connector {
     }
     if (static_cast<std::size_t>(std::popcount(unusable)) < locals.size()) return unusable;
     const Listener& first = listener_at(locals.front());
-    if (base::descriptors_error() != 0) fail_without_manager("rdma_listen", first.error);
+    require_descriptors();
     base::throw_error(
         {.code = ErrorCode::no_resource, .system_error = first.error}, "init",
         "give the device's interface an IP address, or set QPMESH_CONNECT=exchange",

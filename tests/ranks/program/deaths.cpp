@@ -140,6 +140,27 @@ void the_last_rank_dies_after_a_duplicate_finished(Arguments) {
   }
 }
 
+// Rank 0 only calls progress(), and seldom. A look at the system every 1024 calls would be late.
+void a_death_is_found_by_few_calls_of_progress(Arguments) {
+  Communicator world = init();
+  if (world.rank() == 1) {
+    world.receive<int>(0);
+    ::_exit(0);
+  }
+  std::vector<int> data(1);
+  Request request = world.receive_async(data, 1);
+  world.send(1, 1);
+  bool has_ended = false;
+  request.on_end([&] { has_ended = true; });
+  int calls = 0;
+  for (; !has_ended && calls < 500; ++calls) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{2});
+    world.progress();
+  }
+  check(has_ended, "not found by " + std::to_string(calls) + " calls");
+  expect_error([&] { request.wait(); }, {ErrorCode::peer_dead, 1, "receive_async", "*", "*"});
+}
+
 // Each rank but the last receives from the next one, and the last one is not in the library until
 // arguments[0] exists.
 void each_waits_for_the_next(Communicator& world, Arguments arguments) {
@@ -187,6 +208,7 @@ std::vector<Scenario> death_scenarios() {
   return {{"operations_until_an_error", operations_until_an_error},
           {"the_last_rank_unwinds", the_last_rank_unwinds},
           {"the_last_rank_ends_after_finish", the_last_rank_ends_after_finish},
+          {"a_death_is_found_by_few_calls_of_progress", a_death_is_found_by_few_calls_of_progress},
           {"the_last_rank_dies_after_a_duplicate_finished",
            the_last_rank_dies_after_a_duplicate_finished},
           in_world("each_waits_for_the_next", each_waits_for_the_next),
