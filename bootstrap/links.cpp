@@ -227,7 +227,8 @@ std::vector<Link> link_peers(const LinkSettings& settings, std::vector<base::Uni
        .host = mine.host,
        .key = [&](int rank) { return key_of_listener(everybody, rank); },
        .handshake_timeout_ms = settings.handshake_timeout_ms,
-       .deadline = settings.deadline},
+       .deadline = settings.deadline,
+       .check = settings.check},
       std::move(listeners), peers_of(settings, everybody, addresses),
       [&](const StreamPeer& peer, FrameStream& stream, Descriptors& descriptors) {
         links.push_back(make_link(settings, everybody[static_cast<std::size_t>(peer.rank)], mine,

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "base/interrupt.hpp"
 #include "base/log.hpp"
 #include "base/owned.hpp"
 #include "base/system.hpp"
@@ -44,6 +45,7 @@ struct LinkSettings {
   // Of this rank, who has shown the public one; nullptr: links to other places are not encrypted.
   const base::KeyPair* key_pair = nullptr;
   Deadline deadline{};
+  base::StartCheck check{};
 };
 
 // Before the arenas of so many other ranks are mapped, together of so many bytes. Throws
@@ -51,10 +53,10 @@ struct LinkSettings {
 void require_address_space(int arenas, std::uint64_t bytes);
 
 // Links with every other rank, and reports what went wrong: never throws for the doings of a peer.
-// Throws Error{no_resource} where the arenas exceed RLIMIT_AS. listeners: all at which this rank is
-// called. addresses: by rank, of those in other places; they are tried in turn, in several rounds.
-// Goes on with the others when one fails, so that their ends of it do not fail too. The links are
-// in rank order.
+// Throws Error{no_resource} where the arenas exceed RLIMIT_AS, and what settings.check throws.
+// listeners: all at which this rank is called. addresses: by rank, of those in other places; they
+// are tried in turn, in several rounds. Goes on with the others when one fails, so that their ends
+// of it do not fail too. The links are in rank order.
 std::vector<Link> link_peers(const LinkSettings& settings, std::vector<base::UniqueFd> listeners,
                              std::span<const Introduction> everybody,
                              std::span<const std::vector<HostPort>> addresses, Report& report,

@@ -181,7 +181,8 @@ Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& s
                           .handshake_timeout_ms = options.handshake_timeout_ms,
                           .silence_ms_max = options.link_timeout_ms,
                           .key_pair = options.encrypt ? &key_pair : nullptr,
-                          .deadline = leaving_time_to_agree(system, deadline)},
+                          .deadline = leaving_time_to_agree(system, deadline),
+                          .check = [&] { bootstrap.check_ranks(); }},
                          std::move(listeners), everybody, addresses, report, system, log);
       report.result = neighbours_of(links);
       if (report.failure) return;

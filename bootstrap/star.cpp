@@ -53,6 +53,9 @@ class StarRank final : public Star {
     root_->queue(FrameKind::blob, mine);
     return receive_everyones(deadline);
   }
+  void look() override {
+    if (root_) read_root();
+  }
   void tell(const ErrorDetail& failure) override {
     if (!root_) return;
     root_->queue(FrameKind::failed, encode_error(failure));
@@ -61,6 +64,7 @@ class StarRank final : public Star {
   void join(Deadline deadline);
   void hear_of_ended_root();
   [[noreturn]] void fail_refused(ErrorDetail refusal) const;
+  std::optional<std::vector<Blob>> read_root();
   std::vector<Blob> receive_everyones(Deadline deadline);
 
   std::optional<FrameStream> root_;  // from the welcome on
@@ -112,30 +116,38 @@ void StarRank::hear_of_ended_root() {
   }
 }
 
+// Everyone's blobs, where they are here.
+std::optional<std::vector<Blob>> StarRank::read_root() {
+  if (const auto frame = root_->read(system_)) {
+    if (frame->kind == FrameKind::failed) throw Error{decode_error(frame->payload, 0)};
+    if (frame->kind == FrameKind::everyones) {
+      if (auto blobs = decode_everyones(frame->payload, settings_.size)) return blobs;
+    }
+    fail_init(ErrorCode::corrupt, 0,
+              fmt::format("rank 0 sent a message of kind {} and {} bytes that no rank 0 sends",
+                          static_cast<std::uint32_t>(frame->kind), frame->payload.size()),
+              same_library_hint);
+  }
+  if (root_->oversize()) {
+    fail_init(ErrorCode::corrupt, 0,
+              fmt::format("rank 0 announced a message of {} bytes; at most {} are possible",
+                          root_->begun()->payload_bytes, everyones_bytes_max(settings_.size)),
+              same_library_hint);
+  }
+  if (root_->ended()) {
+    fail_init(ErrorCode::peer_dead, 0,
+              fmt::format("rank 0 closed the connection at {} during start-up", endpoint_.name),
+              "look at what rank 0 said before it ended", root_->error());
+  }
+  return std::nullopt;
+}
+
 std::vector<Blob> StarRank::receive_everyones(Deadline deadline) {
   for (bool asked = false;;) {
     root_->flush(system_);
-    while (const auto frame = root_->read(system_)) {
-      if (frame->kind == FrameKind::failed) throw Error{decode_error(frame->payload, 0)};
-      if (frame->kind == FrameKind::everyones) {
-        if (asked) continue;  // too late: the root will hear that we failed
-        if (auto blobs = decode_everyones(frame->payload, settings_.size)) return std::move(*blobs);
-      }
-      fail_init(ErrorCode::corrupt, 0,
-                fmt::format("rank 0 sent a message of kind {} and {} bytes that no rank 0 sends",
-                            static_cast<std::uint32_t>(frame->kind), frame->payload.size()),
-                same_library_hint);
-    }
-    if (root_->oversize()) {
-      fail_init(ErrorCode::corrupt, 0,
-                fmt::format("rank 0 announced a message of {} bytes; at most {} are possible",
-                            root_->begun()->payload_bytes, everyones_bytes_max(settings_.size)),
-                same_library_hint);
-    }
-    if (root_->ended()) {
-      fail_init(ErrorCode::peer_dead, 0,
-                fmt::format("rank 0 closed the connection at {} during start-up", endpoint_.name),
-                "look at what rank 0 said before it ended", root_->error());
+    while (auto blobs = read_root()) {
+      if (!asked) return std::move(*blobs);
+      // Too late: the root will hear that we failed.
     }
     const short events = root_->unsent() ? POLLIN | POLLOUT : POLLIN;
     const int error = await(system_, root_->fd(), events, deadline);
@@ -165,16 +177,29 @@ std::unique_ptr<Bootstrap> make_star(const StarSettings& settings, Endpoint endp
 }
 
 std::vector<Blob> Star::all_gather(BlobView mine, Deadline deadline) {
-  if (broken_) throw Error{*broken_};
   if (mine.size() > blob_bytes_max) {
     fail_init(
         ErrorCode::bad_argument, no_peer,
         fmt::format("a blob of {} bytes; at most {} are allowed", mine.size(), blob_bytes_max),
         "all_gather is for addresses and keys, not for data");
   }
-  started_ = system_.now();
-  try {
+  return keep_error([&] {
+    started_ = system_.now();
     return gather(mine, deadline);
+  });
+}
+
+void Star::check_ranks() {
+  keep_error([&] {
+    look();
+    return std::vector<Blob>{};
+  });
+}
+
+std::vector<Blob> Star::keep_error(const std::function<std::vector<Blob>()>& step) {
+  if (broken_) throw Error{*broken_};
+  try {
+    return step();
   } catch (const Error& error) {
     ErrorDetail detail = error.detail();
     const bool is_interrupted = detail.code == ErrorCode::aborted && detail.peer == no_peer;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,6 +44,7 @@ class Star : public Bootstrap {
   int rank() const final { return settings_.rank; }
   int size() const final { return settings_.size; }
   std::vector<Blob> all_gather(BlobView mine, Deadline deadline) final;
+  void check_ranks() final;
 
  protected:
   Star(const StarSettings& settings, Endpoint endpoint, const base::System& system,
@@ -54,6 +56,8 @@ class Star : public Bootstrap {
         ended_ranks_{connect_to_ended_ranks(system, settings.ended_ranks_socket)} {}
 
   virtual std::vector<Blob> gather(BlobView mine, Deadline deadline) = 0;
+  // Reads what is here between two gathers. Throws where it ends the start.
+  virtual void look() = 0;
   // To those who wait for this rank, as far as their sockets take it now.
   virtual void tell(const ErrorDetail& failure) = 0;
   long long elapsed_ms() const;  // of this all_gather
@@ -65,6 +69,9 @@ class Star : public Bootstrap {
   base::UniqueFd ended_ranks_;
 
  private:
+  // Its Error is that of all further calls.
+  std::vector<Blob> keep_error(const std::function<std::vector<Blob>()>& step);
+
   Deadline started_;
   std::optional<Error> broken_;
 };

@@ -71,6 +71,7 @@ class StarRoot final : public Star {
 
  private:
   std::vector<Blob> gather(BlobView mine, Deadline deadline) override;
+  void look() override;
   void tell(const ErrorDetail& failure) override;
   // The loop's steps.
   void turn(Deadline wake);
@@ -102,10 +103,7 @@ class StarRoot final : public Star {
 std::vector<Blob> StarRoot::gather(BlobView mine, Deadline deadline) {
   progress_due_ = base::after_ms(system_, settings_.progress_ms);  // 0: never
   members_[0].blob = Blob(mine.begin(), mine.end());
-  for (std::size_t rank = 1; rank < members_.size(); ++rank) {
-    if (members_[rank].stream)
-      read_member(static_cast<int>(rank));  // poll does not tell of what was read already
-  }
+  look();  // poll does not tell of what was read already
   fail_if_given_up();
 
   while (!missing().empty()) {
@@ -114,6 +112,13 @@ std::vector<Blob> StarRoot::gather(BlobView mine, Deadline deadline) {
     turn(std::min(deadline, progress_due_));
   }
   return hand_out(deadline);
+}
+
+// Whose deadline has passed waits for us: the next gather says so.
+void StarRoot::look() {
+  for (std::size_t rank = 1; rank < members_.size(); ++rank) {
+    if (members_[rank].stream) read_member(static_cast<int>(rank));
+  }
 }
 
 // One poll and everything that it found.

@@ -9,7 +9,6 @@
 #include <list>
 
 #include "base/errors.hpp"
-#include "base/interrupt.hpp"
 #include "bootstrap/acceptor.hpp"
 #include "bootstrap/caller.hpp"
 #include "bootstrap/init_error.hpp"
@@ -101,7 +100,7 @@ class Linker {
     polled_.clear();
     const Deadline wake = watch(polled_);
     const int ready =
-        waits ? base::poll_in_start(system_, polled_, wake)
+        waits ? base::poll_in_start(system_, polled_, wake, settings_.check)
               : system_.call("poll", [&] { return ::poll(polled_.data(), polled_.size(), 0); });
     if (ready < 0 && errno != EINTR) fail_linking("poll", errno, any_peer());
 
@@ -351,6 +350,7 @@ StreamsOnDemand::StreamsOnDemand(StreamSettings settings, std::vector<base::Uniq
                                  std::vector<StreamPeer> peers, TakeStream take, FailStream fail,
                                  const base::System& system, const base::Log& log) {
   settings.deadline = no_deadline;
+  settings.check = {};
   parts_ = std::make_unique<Parts>(std::move(settings), std::move(listeners), std::move(peers),
                                    std::move(take), std::move(fail), system, log);
 }

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/interrupt.hpp"
 #include "base/log.hpp"
 #include "base/owned.hpp"
 #include "base/system.hpp"
@@ -54,6 +55,7 @@ struct StreamSettings {
   ChooseSource source{};
   std::int64_t handshake_timeout_ms = 2'000;
   Deadline deadline{};
+  base::StartCheck check{};  // of a start
 };
 
 // Gets each stream as soon as both sides have proven themselves, with the descriptors that came. It
@@ -62,8 +64,9 @@ using TakeStream =
     std::function<void(const StreamPeer& peer, FrameStream& stream, Descriptors& descriptors)>;
 
 // Connects with every one of the peers, who do the same, and reports what went wrong: never throws
-// for the doings of a peer. listeners: all at which this rank is called. Goes on with the others
-// when one fails, so that their ends of it do not fail too. Strangers are dropped.
+// for the doings of a peer, but what settings.check throws. listeners: all at which this rank is
+// called. Goes on with the others when one fails, so that their ends of it do not fail too.
+// Strangers are dropped.
 void connect_streams(const StreamSettings& settings, std::vector<base::UniqueFd> listeners,
                      std::span<const StreamPeer> peers, const TakeStream& take, Report& report,
                      const base::System& system, const base::Log& log);
@@ -76,7 +79,8 @@ using FailStream = std::function<void(int peer, ErrorDetail detail)>;
 // one, and changes nothing. One thread at a time.
 class StreamsOnDemand {
  public:
-  // settings.deadline means nothing: each call has one. system and log outlive it.
+  // settings.deadline means nothing: each call has one; settings.check is never called. system and
+  // log outlive it.
   StreamsOnDemand(StreamSettings settings, std::vector<base::UniqueFd> listeners,
                   std::vector<StreamPeer> peers, TakeStream take, FailStream fail,
                   const base::System& system, const base::Log& log);

@@ -31,6 +31,10 @@ class QPMESH_API Bootstrap {
   // as Error.
   virtual std::vector<Blob> all_gather(BlobView mine, Deadline deadline) = 0;
 
+  // Throws what the next all_gather would throw, where that is known before: a rank has ended.
+  // Asked every 50 ms or so while ranks connect to each other between two all_gathers; never waits.
+  virtual void check_ranks() {}
+
   // An address of this host at which ranks of other hosts can reach it, in numbers and without a
   // port ("10.0.0.1"), where the bootstrap knows one; empty: the addresses of the host's interfaces
   // are tried. RDMA prefers its interface too. Asked after the first all_gather, and only where

@@ -27,19 +27,22 @@ bool base::is_interrupted() noexcept {
   return check != nullptr && check();
 }
 
-void base::end_interrupted_start(Deadline now) {
+void base::ask_in_start(Deadline now, const StartCheck& check) {
   thread_local Deadline ask_at{};
   if (now < ask_at) return;
   ask_at = now + ask_interval;
   if (is_interrupted())
     throw_error({.code = ErrorCode::aborted}, "init", "",
                 "it was interrupted on that rank while it waited");
+  if (check) check();
 }
 
-int base::poll_in_start(const System& system, std::span<pollfd> entries, Deadline deadline) {
-  end_interrupted_start(system.now());
+int base::poll_in_start(const System& system, std::span<pollfd> entries, Deadline deadline,
+                        const StartCheck& check) {
+  ask_in_start(system.now(), check);
   int left_ms = remaining_ms(system, deadline);
-  if (may_be_interrupted()) left_ms = std::min(left_ms, static_cast<int>(ask_interval.count()));
+  if (may_be_interrupted() || check)
+    left_ms = std::min(left_ms, static_cast<int>(ask_interval.count()));
   return system.call("poll", [&] { return ::poll(entries.data(), entries.size(), left_ms); });
 }
 

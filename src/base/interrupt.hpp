@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <chrono>
+#include <functional>
 #include <span>
 
 #include "base/system.hpp"
@@ -21,11 +22,15 @@ bool is_interrupted() noexcept;
 
 // ---- the loops of a start, which may turn far more often ----
 
-// Asks where the thread has not asked here for ask_interval. Throws Error{aborted} of no_peer: it
-// is the rank that throws.
-void end_interrupted_start(Deadline now);
+// Whether it is in vain, as far as the bootstrap has heard (Bootstrap::check_ranks). May be empty.
+using StartCheck = std::function<void()>;
+
+// Asks both where the thread has not asked here for ask_interval. Throws Error{aborted} of no_peer
+// where it was interrupted: it is the rank that throws.
+void ask_in_start(Deadline now, const StartCheck& check = {});
 // poll(2), by its own result: the count, or -1 and errno. It may end before the deadline with
-// nothing. Throws as end_interrupted_start.
-int poll_in_start(const System& system, std::span<pollfd> entries, Deadline deadline);
+// nothing. Throws as ask_in_start.
+int poll_in_start(const System& system, std::span<pollfd> entries, Deadline deadline,
+                  const StartCheck& check = {});
 
 }  // namespace qpmesh::base

@@ -171,6 +171,12 @@ class CommunicatorBootstrap final : public Bootstrap {
     }
     return blobs;
   }
+  void check_ranks() override {
+    const CallScope scope{state_->context(), "independent"};
+    state_->context().waiter().disarm();
+    state_->context().waiter().look();
+    state_->require_usable("independent");
+  }
 
  private:
   std::shared_ptr<CommunicatorState> state_;

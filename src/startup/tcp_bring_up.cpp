@@ -306,7 +306,8 @@ class Linking {
         .host = about(parts_.rank).host,
         .key = [tokens = tokens_](int rank) { return key_of(tokens, rank); },
         .handshake_timeout_ms = parts_.options.handshake_timeout_ms,
-        .deadline = bootstrap::leaving_time_to_agree(*parts_.system, deadline_)};
+        .deadline = bootstrap::leaving_time_to_agree(*parts_.system, deadline_),
+        .check = [this] { bootstrap_.check_ranks(); }};
     if (are_narrowed(parts_.options)) {
       settings.source = [own = own_](const bootstrap::Address& target) {
         return source_for(own, target);

@@ -369,7 +369,7 @@ class Linking {
   void ready() {
     const Deadline end = bootstrap::leaving_time_to_agree(*parts_.system, deadline_);
     for (const Rail& rail : rails_) {
-      if (rail.transport != nullptr) rail.transport->make_ready(end);
+      if (rail.transport != nullptr) rail.transport->make_ready(end, check_);
     }
   }
 
@@ -395,7 +395,7 @@ class Linking {
       result_.transport->progress();
       result_.transport->poll_async_events();
       const Deadline now = parts_.system->now();
-      base::end_interrupted_start(now);
+      base::ask_in_start(now, check_);
       if (now >= end) {
         fail_link(
             peer, ErrorCode::timeout,
@@ -449,6 +449,7 @@ class Linking {
   Reach& reach_;
   const context::ContextParts& parts_;
   Deadline deadline_;
+  const base::StartCheck check_ = [this] { bootstrap_.check_ranks(); };
   VerbsRails choice_;
   std::array<Rail, 2> rails_{Rail{choice_.first()}, Rail{choice_.second()}};
   messaging::RingLayout layout_;

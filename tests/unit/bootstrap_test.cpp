@@ -546,6 +546,36 @@ TEST_P(AnyBootstrap, tells_every_rank_which_rank_died) {
   }
 }
 
+TEST_P(AnyBootstrap, knows_between_two_gathers_that_a_rank_died) {
+  auto root = venue.rank({.rank = 0, .size = 3});
+  auto other = venue.rank({.rank = 2, .size = 3});
+  auto mortal = start(venue, {.rank = 1, .size = 3}, enough_ms, 1);
+  auto its_first = std::async(std::launch::async,
+                              [&] { return gather(other->star(), blob_of(2, 10), enough_ms); });
+  expect_all_here(gather(root->star(), blob_of(0, 10), enough_ms), 3);
+  expect_all_here(its_first.get(), 3);
+  expect_all_here(mortal.get(), 3);
+  const Deadline deadline = std::chrono::steady_clock::now() + milliseconds{enough_ms};
+  for (auto* one : {&root, &other}) {  // rank 2 hears it from the root
+    std::optional<Error> heard;
+    while (!heard && std::chrono::steady_clock::now() < deadline) {
+      try {
+        (*one)->star().check_ranks();
+      } catch (const Error& error) {
+        heard = error;
+      }
+    }
+    const test::ExpectedError expected{
+        .code = ErrorCode::peer_dead,
+        .peer = 1,
+        .cause = fmt::format("rank 1 (pid {} on host *) closed its connection during start-up",
+                             ::getpid()),
+        .hint = "look at what that rank said before it ended"};
+    expect_error({.blobs = {}, .error = heard}, expected);
+    expect_error(gather((*one)->star(), blob_of(0, 10), enough_ms), expected);
+  }
+}
+
 thread_local bool has_had_enough = false;
 
 TEST_P(AnyBootstrap, tells_every_rank_which_rank_was_interrupted) {

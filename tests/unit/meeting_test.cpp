@@ -280,6 +280,50 @@ TEST(meeting, refuses_a_socket_that_belongs_to_another_process_than_announced) {
                     forgery);
 }
 
+// Its rank 2 ends when all have introduced themselves, and it hears so.
+class Bereaved final : public ThreadBootstrap {
+ public:
+  using ThreadBootstrap::ThreadBootstrap;
+
+  std::vector<Blob> all_gather(BlobView mine, Deadline deadline) override {
+    if (gathers_++ > 0) fail_bereaved();
+    std::vector<Blob> all = ThreadBootstrap::all_gather(mine, deadline);
+    if (rank() == 2) bootstrap::fail_init(ErrorCode::internal, no_peer, "it ends");
+    return all;
+  }
+  void check_ranks() override {
+    has_told_early = has_told_early || gathers_ == 1;
+    fail_bereaved();
+  }
+
+  bool has_told_early = false;
+
+ private:
+  [[noreturn]] static void fail_bereaved() {
+    bootstrap::fail_init(ErrorCode::peer_dead, 2, "it has ended");
+  }
+
+  int gathers_ = 0;
+};
+
+TEST(meeting, ends_when_the_bootstrap_hears_that_a_rank_ended_while_ranks_connect) {
+  ThreadGathering gathering{3};
+  const auto errors = run_ranks(3, [&](int rank) {
+    Bereaved ranks{gathering, rank};
+    MetRank me;
+    try {
+      me.meet(ranks);
+    } catch (const Error&) {
+      EXPECT_EQ(ranks.has_told_early, rank != 2);
+      throw;
+    }
+  });
+  for (int rank = 0; rank < 2; ++rank) {
+    ASSERT_TRUE(errors[static_cast<std::size_t>(rank)]);
+    EXPECT_EQ(errors[static_cast<std::size_t>(rank)]->code(), ErrorCode::peer_dead);
+  }
+}
+
 TEST(meeting, notices_that_the_bootstrap_changed_its_blob) {
   ThreadGathering gathering{2};
   const auto errors = run_ranks(2, [&](int rank) {

@@ -134,7 +134,7 @@ class CmConnector final : public Connector {
     await(pair, State::route_known);
   }
 
-  void finish(Deadline deadline) override {
+  void finish(Deadline deadline, const base::StartCheck& check) override {
     for (Pair& pair : pairs_) {
       if (!pair.calls || pair.state == State::ready) continue;
       const auto request = encode({self_.job, self_.rank, pair.to.peer});
@@ -147,7 +147,7 @@ class CmConnector final : public Connector {
       const auto waiting =
           std::ranges::find_if(pairs_, [](const Pair& pair) { return pair.state != State::ready; });
       if (waiting == pairs_.end()) break;
-      if (!serve(deadline)) fail_silent(*waiting);
+      if (!serve(deadline, check)) fail_silent(*waiting);
     }
     listeners_.clear();
     log_.info("{} queue pairs connected by the RDMA communication manager, {} requests rejected",
@@ -251,7 +251,7 @@ class CmConnector final : public Connector {
   }
 
   // Waits for events, and handles those that are there. False: the deadline has passed.
-  bool serve(Deadline deadline) {
+  bool serve(Deadline deadline, const base::StartCheck& check = {}) {
     bool any = false;
     while (const std::optional<Event> event = next_event()) {
       handle(*event);
@@ -260,7 +260,7 @@ class CmConnector final : public Connector {
     if (any) return true;
     if (system_.now() >= deadline) return false;
     pollfd entry{.fd = channel_->fd, .events = POLLIN, .revents = 0};
-    base::poll_in_start(system_, {&entry, 1}, deadline);
+    base::poll_in_start(system_, {&entry, 1}, deadline, check);
     return true;
   }
 

@@ -16,7 +16,7 @@ class ExchangeConnector final : public Connector {
     to_state(system_, queue_pair, to_rtr(to.link), "RTR", to);
     to_state(system_, queue_pair, to_rts(to.link), "RTS", to);
   }
-  void finish(Deadline) override {}
+  void finish(Deadline, const base::StartCheck&) override {}
 
  private:
   const base::System& system_;

@@ -13,6 +13,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/interrupt.hpp"
 #include "base/log.hpp"
 #include "base/system.hpp"
 #include "qpmesh/deadline.hpp"
@@ -38,9 +39,9 @@ class Connector {
   // queue_pair: in INIT; it outlives finish. peer_port: the peer's port(). Does what this end can
   // do alone, so that failures here keep no peer waiting. Throws Error{link_failed} or {corrupt}.
   virtual void begin(ibv_qp& queue_pair, LinkTo to, std::uint16_t peer_port) = 0;
-  // Returns when every queue pair is in RTS. Throws Error{link_failed}, or {timeout} at the
-  // deadline.
-  virtual void finish(Deadline deadline) = 0;
+  // Returns when every queue pair is in RTS. Throws Error{link_failed}, {timeout} at the deadline,
+  // or what check throws.
+  virtual void finish(Deadline deadline, const base::StartCheck& check) = 0;
 };
 
 std::unique_ptr<Connector> make_exchange_connector(const base::System& system);

@@ -98,7 +98,9 @@ class VerbsTransport final : public Transport {
   VerbsConnection* made_later(int peer) const noexcept;
   // After every rank has called connect for all of its peers. Where queue pairs are connected by
   // plain exchange they are ready before.
-  void make_ready(Deadline deadline) { connector_->finish(deadline); }
+  void make_ready(Deadline deadline, const base::StartCheck& check = {}) {
+    connector_->finish(deadline, check);
+  }
   void progress() noexcept override;
   int wake_descriptor() const noexcept override { return wake_.get(); }
   std::chrono::microseconds request_notification() noexcept override;
