@@ -28,6 +28,9 @@ constexpr int keepalive_count = 8;
 // Beyond the 5 s for which a hypervisor may stop a host. The kernel counts from the first
 // retransmission: a connection ends about half a second later when idle, and a second when busy.
 constexpr unsigned user_timeout_ms = 7'500;
+// An idle connection is asked twice at least: with a time for its silence the kernel ends it by
+// that and not by keepalive_count, and one question may be lost.
+constexpr std::int64_t silence_ms_min = 1'000 * (keepalive_idle_s + 2 * keepalive_interval_s);
 
 // By copy: what a sockaddr_storage holds is not of the type that it is read as.
 template <class T>
@@ -234,7 +237,7 @@ int set_up(const base::System& system, int socket) {
 }
 
 int set_silence_max(const base::System& system, int socket, std::int64_t silence_ms_max) {
-  const auto timeout = static_cast<unsigned>(silence_ms_max);
+  const auto timeout = static_cast<unsigned>(std::max(silence_ms_max, silence_ms_min));
   return set(system, socket, IPPROTO_TCP, TCP_USER_TIMEOUT, timeout) ? 0 : errno;
 }
 

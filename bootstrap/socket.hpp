@@ -74,7 +74,7 @@ Opened connect_to(const base::System& system, const Address& address, const Addr
 int finish_connecting(const base::System& system, int socket);
 // TCP: a dead host is noticed after user_timeout_ms, busy or idle. Nothing to do for a Unix socket.
 int set_up(const base::System& system, int socket);
-// After set_up: the time after which a silent host counts as dead.
+// After set_up: the time after which a silent host counts as dead, 3 s at least.
 int set_silence_max(const base::System& system, int socket, std::int64_t silence_ms_max);
 
 // TCP, until the socket next sends: from then on the kernel would put its acknowledgements off by

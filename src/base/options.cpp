@@ -160,11 +160,13 @@ constexpr std::array table{
          "`yes`: what goes over a network is encrypted, between ranks and on control links. "
          "Between nodes everything goes by tcp then, because RDMA is not encrypted. What stays "
          "on a host is not encrypted, nor what ranks tell each other to meet."),
-    number("link_timeout_ms", "QPMESH_LINK_TIMEOUT_MS", &Options::link_timeout_ms, "ms", 0, 600'000,
-           own,
-           "How long a peer's RDMA device, or its host over TCP, may be silent before the link has "
-           "failed. 0: about 1 s for an adapter, and 8 s for a software device and TCP, whose host "
-           "may be slow or paused. An adapter rounds up to 4.096 us times a power of two."),
+    number(
+        "link_timeout_ms", "QPMESH_LINK_TIMEOUT_MS", &Options::link_timeout_ms, "ms", 0, 600'000,
+        own,
+        "How long a peer's RDMA device, or its host over TCP, may be silent before the link has "
+        "failed. 0: about 1 s for an adapter, and 8 s for a software device and TCP, whose host "
+        "may be slow or paused. An adapter rounds up to 4.096 us times a power of two; an idle TCP "
+        "link has 3 s at least."),
     name(
         "choice", "QPMESH_CHOICE", &Options::choice, choice_names, agreed,
         "How the algorithm of a collective, and the way of a long message, are chosen. `measured`: "

@@ -23,7 +23,7 @@ std::string read(const fs::path& path) {
 }
 
 bool is_time(std::string_view type, std::string_view name) {
-  constexpr std::array endings{"_ms", "_us", "_s", "_ms_max", "_us_max", "_s_max"};
+  constexpr std::array endings{"_ms", "_us", "_s", "_ms_max", "_us_max", "_s_max", "_ms_min"};
   return type.find("std::chrono::") != std::string_view::npos ||
          (type.find("double") == std::string_view::npos &&  // doubles are costs, not limits
           std::ranges::any_of(endings, [&](const char* ending) { return name.ends_with(ending); }));
