@@ -45,7 +45,8 @@ class CommunicatorState;
 // Error{bad_argument}, and handles go without a trace. After an error other than bad_argument,
 // truncated, the mismatch of a message's type, or the timeout of an unmatched receive, the
 // communicator is broken: every further call throws the same error. The destructor is local, may
-// run in any order, and never waits for a peer's call.
+// run in any order, and never waits for a peer's call; the last one of a context waits until peers
+// have what was on its way to them, for 2 s at most.
 class QPMESH_API Communicator {
  public:
   // What was moved from has no ranks, and can only be assigned to and destroyed: all calls on it

@@ -261,6 +261,7 @@ CommunicatorState::StallTimes CommunicatorState::stall_times(
 std::int64_t CommunicatorState::stalled(std::string_view operation, StallTimes& times) {
   const std::int64_t warning_ms = context_->options().stall_warning_ms;
   const std::int64_t stall_ms = times.next_ms();
+  if (times.stalled_waits == nullptr) ++*(times.stalled_waits = &stalled_waits_);
   const auto peer = awaited_context_rank();
   if (stall_ms == times.ask_ms) {
     times.ask_ms = never_ms;

@@ -202,6 +202,8 @@ class CommunicatorState {
   void tell_calls(int context_rank, bool differ);
   // Who an operation that did not end waits for.
   std::optional<int> awaited_context_rank() const;
+  // Does some call of this rank wait here, and for long?
+  bool is_stalled() const noexcept { return stalled_waits_ > 0; }
   // Of a wait that ended in vain: its deadline passed, or it was interrupted.
   ErrorDetail vain_end_detail(std::string_view operation, std::int64_t timeout_ms) const;
   // Where that ends nothing: the communicator lives on.
@@ -212,10 +214,15 @@ class CommunicatorState {
   void remember_passing_error(const ErrorDetail& detail);
 
  private:
-  // When a wait is looked at next, counted from its begin.
+  // When a wait is looked at next, counted from its begin. From the first look to its end it counts
+  // as stalled.
   struct StallTimes {
+    ~StallTimes() {
+      if (stalled_waits != nullptr) --*stalled_waits;
+    }
     std::int64_t tell_ms;
     std::int64_t ask_ms;
+    int* stalled_waits = nullptr;  // once it counts
     std::int64_t next_ms() const noexcept { return std::min(tell_ms, ask_ms); }
   };
   void end_detached() noexcept;
@@ -256,6 +263,7 @@ class CommunicatorState {
   // Who was asked before the deadline, one after the other: each but the last has named the next.
   // Ranks of the context.
   std::vector<int> asked_;
+  int stalled_waits_ = 0;
   std::unique_ptr<const Error> failure_;
   messaging::List<WaitingProbe> probes_;
   CallHistory history_;

@@ -203,6 +203,7 @@ class Context final : public messaging::Listener, public progress::Pollable {
   void handle(const base::ControlEvent& event);
   void handle_frame(int peer, BlobView bytes);
   void take_failure(CommunicatorFailure failure);
+  int awaited_beside(const CommunicatorState& asked) const;  // no_peer: for nobody
   void handle_mismatch(CommunicatorState& state, int peer, const ControlFrame& frame);
   void answer_calls(CommunicatorState& state, int peer, const ControlFrame& frame);
   void peer_lost(ErrorDetail detail);

@@ -277,13 +277,23 @@ void Context::handle_frame(int peer, BlobView bytes) {
     case Kind::calls: return answer_calls(*state, peer, *frame);
     case Kind::mismatch: return handle_mismatch(*state, peer, *frame);
     case Kind::whom_do_you_await:
-      return send_control(peer,
-                          encode({.kind = Kind::awaits,
-                                  .communicator = state->id(),
-                                  .awaited = state->awaited_context_rank().value_or(no_peer)}));
+      return send_control(peer, encode({.kind = Kind::awaits,
+                                        .communicator = state->id(),
+                                        .awaited = awaited_beside(*state)}));
     case Kind::awaits: return state->hear_awaited(peer, frame->awaited);
     default: return;
   }
+}
+
+// The rank for which an operation of that communicator waits, or else a call of another one that
+// keeps this rank from it.
+int Context::awaited_beside(const CommunicatorState& asked) const {
+  if (const auto awaited = asked.awaited_context_rank()) return *awaited;
+  for (const auto& [id, state] : communicators_) {
+    if (!state->is_stalled()) continue;
+    if (const auto awaited = state->awaited_context_rank()) return *awaited;
+  }
+  return no_peer;
 }
 
 void Context::handle_mismatch(CommunicatorState& state, int peer, const ControlFrame& frame) {

@@ -147,15 +147,22 @@ TEST(deaths, are_found_by_a_program_that_calls_progress_alone_and_seldom) {
   }
 }
 
-TEST(timeouts, name_the_rank_that_all_others_wait_for) {
+void expect_last_named(const std::string& communicators) {
   const Folder folder;
-  auto ranks = start_ranks(4, rank_program("each_waits_for_the_next", {folder.file("go")}));
+  auto ranks =
+      start_ranks(4, rank_program("each_waits_for_the_next", {folder.file("go"), communicators}));
   for (int rank = 0; rank < 3; ++rank) {
     Process& waiting = ranks[static_cast<std::size_t>(rank)];
     EXPECT_TRUE(waiting.sees("told")) << waiting.output();
   }
   std::ofstream{folder.file("go")} << "go\n";
   expect_success(ranks);
+}
+
+TEST(timeouts, name_the_rank_that_all_others_wait_for) { expect_last_named("the_world"); }
+
+TEST(timeouts, name_the_rank_that_all_others_wait_for_in_several_communicators) {
+  expect_last_named("in_turn");
 }
 
 TEST(timeouts, stay_the_same_failure_for_every_later_call) {

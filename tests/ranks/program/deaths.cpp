@@ -161,10 +161,12 @@ void a_death_is_found_by_few_calls_of_progress(Arguments) {
   expect_error([&] { request.wait(); }, {ErrorCode::peer_dead, 1, "receive_async", "*", "*"});
 }
 
-// Each rank but the last receives from the next one, and the last one is not in the library until
-// arguments[0] exists.
+// Each rank but the last receives from the next one, in the world or in turn in a copy of it, and
+// the last one is not in the library until arguments[0] exists.
 void each_waits_for_the_next(Communicator& world, Arguments arguments) {
   const int last = world.size() - 1;
+  Communicator copy = world.duplicate();
+  Communicator& where = arguments[1] == "in_turn" && world.rank() % 2 == 1 ? copy : world;
   world.barrier();
   if (world.rank() == last) return await_file(arguments[0]);
   std::vector<int> data(1);
@@ -174,7 +176,7 @@ void each_waits_for_the_next(Communicator& world, Arguments arguments) {
   if (world.rank() < last - 1)
     cause += ", and rank " + std::to_string(world.rank() + 1) +
              " (pid * on *), which is awaited here, waits for it*";
-  expect_error([&] { world.receive(data, world.rank() + 1, 0, {.timeout = 1'000ms}); },
+  expect_error([&] { where.receive(data, world.rank() + 1, 0, {.timeout = 1'000ms}); },
                {ErrorCode::timeout, last, "receive", cause, timeout_hint});
   say("told");
 }
