@@ -38,8 +38,7 @@ std::vector<EndedRank> read_ended_ranks(const base::System& system, base::Unique
 }
 
 std::string to_string(const EndedRank& ended) {
-  return fmt::format("rank {} (pid {}) ended with code {} before it joined the start-up",
-                     ended.rank, ended.pid, ended.code);
+  return fmt::format("rank {} (pid {}) ended with code {}", ended.rank, ended.pid, ended.code);
 }
 
 }  // namespace qpmesh::bootstrap

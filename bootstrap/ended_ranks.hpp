@@ -26,7 +26,7 @@ base::UniqueFd connect_to_ended_ranks(const base::System& system, const std::str
 // Those that have ended since the last call. Never waits; closes what qpmesh-run has closed.
 std::vector<EndedRank> read_ended_ranks(const base::System& system, base::UniqueFd& socket);
 
-// How it ended, for people: "rank 2 (pid 123) ended with code 0 before it joined the start-up".
+// How it ended, for people: "rank 2 (pid 123) ended with code 0".
 std::string to_string(const EndedRank& ended);
 inline constexpr const char* hint_for_ended_rank =
     "every rank must call init: look at what that rank said before it ended";

@@ -68,6 +68,7 @@ class StarRank final : public Star {
   std::vector<Blob> receive_everyones(Deadline deadline);
 
   std::optional<FrameStream> root_;  // from the welcome on
+  std::optional<EndedRank> first_failed_;
 };
 
 void StarRank::join(Deadline deadline) {
@@ -108,12 +109,21 @@ void StarRank::fail_refused(ErrorDetail refusal) const {
   throw Error{std::move(refusal)};
 }
 
-// A root that has ended ends it all.
+// A root that has ended ends it all. Where another rank has failed that is why, unless the root
+// failed first.
 void StarRank::hear_of_ended_root() {
+  std::optional<EndedRank> root;
   for (const EndedRank& ended : read_ended_ranks(system_, ended_ranks_)) {
-    if (ended.rank != 0) continue;
-    fail_init(ErrorCode::peer_dead, 0, to_string(ended), hint_for_ended_rank);
+    if (ended.code != 0 && !first_failed_) first_failed_ = ended;
+    if (ended.rank == 0) root = ended;
   }
+  if (!root) return;
+  const EndedRank why = first_failed_.value_or(*root);
+  fail_init(ErrorCode::peer_dead, why.rank,
+            why.rank == 0
+                ? fmt::format("{} before rank {} had joined it", to_string(why), settings_.rank)
+                : fmt::format("{}; {}", to_string(why), to_string(*root)),
+            hint_for_ended_rank);
 }
 
 // Everyone's blobs, where they are here.

@@ -156,8 +156,9 @@ void StarRoot::hear_of_ended_ranks() {
     const bool awaited = ended.rank > 0 && ended.rank < settings_.size &&
                          !members_[static_cast<std::size_t>(ended.rank)].stream;
     if (!awaited) continue;
-    fail_everyone(
-        init_error(ErrorCode::peer_dead, ended.rank, to_string(ended), hint_for_ended_rank));
+    fail_everyone(init_error(ErrorCode::peer_dead, ended.rank,
+                             to_string(ended) + " before it joined the start-up",
+                             hint_for_ended_rank));
   }
 }
 

@@ -200,8 +200,8 @@ TEST_P(AnyBootstrap, does_not_try_again_without_descriptors) {
 // What qpmesh-run does: it listens, and tells whoever comes of ranks that have ended.
 class Launcher {
  public:
-  explicit Launcher(const EndedRank& ended)
-      : ended_{ended}, listener_{listen_at(system_, unix_address(socket()))} {
+  explicit Launcher(std::vector<EndedRank> ended)
+      : ended_{std::move(ended)}, listener_{listen_at(system_, unix_address(socket()))} {
     EXPECT_TRUE(listener_.socket);
   }
   std::string socket() const { return ended_ranks_socket(fmt::format("{}", ::getpid())); }
@@ -211,19 +211,19 @@ class Launcher {
       ASSERT_EQ(::poll(&entry, 1, enough_ms), 1);
       told_.emplace_back(::accept(listener_.socket.get(), nullptr, nullptr));
       // Who was told first has told the others, perhaps: they may have left.
-      send_bytes(told_.back().get(), &ended_, sizeof ended_);
+      for (const EndedRank& ended : ended_) send_bytes(told_.back().get(), &ended, sizeof ended);
     }
   }
 
  private:
   base::System system_;
-  EndedRank ended_;
+  std::vector<EndedRank> ended_;
   Opened listener_;
   std::vector<base::UniqueFd> told_;
 };
 
 TEST_P(AnyBootstrap, ends_at_once_when_the_launcher_says_that_an_awaited_rank_has_ended) {
-  Launcher launcher{{.rank = 2, .pid = 77, .code = 0}};
+  Launcher launcher{{{.rank = 2, .pid = 77, .code = 0}}};
   const std::string socket = launcher.socket();
   auto root = start(venue, {.rank = 0, .size = 3, .ended_ranks_socket = socket}, enough_ms);
   auto rank = start(venue, {.rank = 1, .size = 3, .ended_ranks_socket = socket}, enough_ms);
@@ -240,19 +240,31 @@ TEST_P(AnyBootstrap, ends_at_once_when_the_launcher_says_that_an_awaited_rank_ha
 }
 
 TEST_P(AnyBootstrap, ends_at_once_when_the_launcher_says_that_rank_0_has_ended) {
-  Launcher launcher{{.rank = 0, .pid = 77, .code = 3}};
+  Launcher launcher{{{.rank = 2, .pid = 76, .code = 0}, {.rank = 0, .pid = 77, .code = 3}}};
   auto rank =
       start(venue, {.rank = 1, .size = 3, .ended_ranks_socket = launcher.socket()}, enough_ms);
   launcher.tell(1);
   expect_error(rank.get(),
                {.code = ErrorCode::peer_dead,
                 .peer = 0,
-                .cause = "rank 0 (pid 77) ended with code 3 before it joined the start-up",
+                .cause = "rank 0 (pid 77) ended with code 3 before rank 1 had joined it",
+                .hint = "every rank must call init: look at what that rank said before it ended"});
+}
+
+TEST_P(AnyBootstrap, names_the_rank_that_failed_before_rank_0_ended) {
+  Launcher launcher{{{.rank = 2, .pid = 76, .code = 137}, {.rank = 0, .pid = 77, .code = 3}}};
+  auto rank =
+      start(venue, {.rank = 1, .size = 3, .ended_ranks_socket = launcher.socket()}, enough_ms);
+  launcher.tell(1);
+  expect_error(rank.get(),
+               {.code = ErrorCode::peer_dead,
+                .peer = 2,
+                .cause = "rank 2 (pid 76) ended with code 137; rank 0 (pid 77) ended with code 3",
                 .hint = "every rank must call init: look at what that rank said before it ended"});
 }
 
 TEST_P(AnyBootstrap, lets_ranks_that_are_none_of_its_own_end) {
-  Launcher launcher{{.rank = 2, .pid = 77, .code = 0}};
+  Launcher launcher{{{.rank = 2, .pid = 77, .code = 0}}};
   auto root =
       start(venue, {.rank = 0, .size = 2, .ended_ranks_socket = launcher.socket()}, enough_ms);
   launcher.tell(1);
