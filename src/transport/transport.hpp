@@ -152,8 +152,8 @@ class Connection {
 
   // The first cause of its failure, a link_failed that never changes; nullptr while healthy.
   virtual const ErrorDetail* fault() const noexcept = 0;
-  // Why it may have failed, though it may also go on in a while: its port is down. nullptr: no
-  // doubt. Who has another way need not wait.
+  // Why it may have failed, though it may also go on in a while: its port is down, or without the
+  // link's address. nullptr: no doubt. Who has another way need not wait.
   virtual const ErrorDetail* doubt() const noexcept { return nullptr; }
 };
 

@@ -54,7 +54,7 @@ Post VerbsConnection::refuse() noexcept {
 
 // Who has not been connected yet has nothing under way that could be lost.
 const ErrorDetail* VerbsConnection::doubt() const noexcept {
-  return parts_.queue_pair ? parts_.transport->port_down() : nullptr;
+  return parts_.queue_pair ? parts_.transport->port_fault() : nullptr;
 }
 
 void VerbsConnection::give_up(const ErrorDetail& why) noexcept {
@@ -221,9 +221,9 @@ diagnosis::Explanation VerbsConnection::on_link(std::string_view what) const {
 
 diagnosis::Explanation VerbsConnection::with_port(diagnosis::Explanation symptom) const {
   parts_.transport->read_events();
-  const ErrorDetail* const down = doubt();
-  if (down == nullptr) return symptom;
-  return {.cause = fmt::format("{}; {}", down->cause, symptom.cause), .hint = down->hint};
+  const ErrorDetail* const fault = doubt();
+  if (fault == nullptr) return symptom;
+  return {.cause = fmt::format("{}; {}", fault->cause, symptom.cause), .hint = fault->hint};
 }
 
 // An empty write: it names no memory, and completes when all before it has been acknowledged. Over

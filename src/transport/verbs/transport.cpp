@@ -389,6 +389,27 @@ void VerbsTransport::watch_links() noexcept {
   }
 }
 
+// The table has changed: the kernel tells of it when it is done, and not what changed.
+void VerbsTransport::look_for_gids() noexcept {
+  gid_gone_.reset();
+  for (const VerbsConnection* const connection : connections_) {
+    if (connection == nullptr || connection->queue_pair() == nullptr) continue;
+    const selection::Endpoint& own = connection->link().local.endpoint;
+    if (own.gid_type == selection::GidType::iwarp) continue;
+    ibv_gid now{};
+    const int error = call_for_status(system_, "ibv_query_gid", [&] {
+      return ibv_query_gid(device_.get(), static_cast<std::uint8_t>(own.port), own.gid_index, &now);
+    });
+    if (error == 0 && std::ranges::equal(now.raw, own.gid.bytes)) continue;
+    gid_gone_ = ErrorDetail{
+        .code = ErrorCode::link_failed,
+        .cause = fmt::format("GID {} is gone from {} port {}", selection::to_string(own.gid),
+                             own.device, own.port),
+        .hint = "its interface has lost an address: give it back (ip addr), and start again"};
+    return;
+  }
+}
+
 // Events of a device come to everyone who has opened it, also those of ports that are not ours.
 void VerbsTransport::handle_event(const ibv_async_event& event) noexcept {
   const int port = diagnosis::port_of(event);
@@ -401,6 +422,7 @@ void VerbsTransport::handle_event(const ibv_async_event& event) noexcept {
   if (event.event_type == IBV_EVENT_PORT_ERR)
     port_down_ =
         ErrorDetail{.code = ErrorCode::link_failed, .cause = what.cause, .hint = what.hint};
+  if (event.event_type == IBV_EVENT_GID_CHANGE) look_for_gids();
   if (severity == diagnosis::Severity::harmless) return log_.info("{}", what.cause);
   if (severity == diagnosis::Severity::suspicious)
     return log_.warning("{}. {}", what.cause, what.hint);

@@ -131,7 +131,12 @@ class VerbsTransport final : public Transport {
   // requests have not gone back.
   std::uint32_t receives_for(const Capabilities& capabilities) const;
   VerbsConnection::Parts parts_of(Pending& pending, diagnosis::LinkDescription link);
-  const ErrorDetail* port_down() const noexcept { return port_down_ ? &*port_down_ : nullptr; }
+  // Why links of this port may fail; nullptr: nothing is known.
+  const ErrorDetail* port_fault() const noexcept {
+    if (port_down_) return &*port_down_;
+    return gid_gone_ ? &*gid_gone_ : nullptr;
+  }
+  void look_for_gids() noexcept;
   void say_joined(int peer, const diagnosis::LinkDescription& link,
                   const Capabilities& capabilities) const;
   void want(VerbsConnection& connection) noexcept;
@@ -176,9 +181,10 @@ class VerbsTransport final : public Transport {
   std::uint32_t awaiting_ = 0;
   Deadline watched_at_{};  // when silent links were last looked for
   std::optional<ErrorDetail> port_down_;
-  bool polled_ = false;              // some connection's news are only seen in memory
-  bool may_get_immediates_ = false;  // some connection's news are completions
-  bool immediates_ = false;          // the same, and not of a second rail that had none yet
+  std::optional<ErrorDetail> gid_gone_;  // one that a connection uses
+  bool polled_ = false;                  // some connection's news are only seen in memory
+  bool may_get_immediates_ = false;      // some connection's news are completions
+  bool immediates_ = false;              // the same, and not of a second rail that had none yet
 };
 
 }  // namespace qpmesh::transport::verbs
