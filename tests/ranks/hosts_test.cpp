@@ -910,8 +910,8 @@ TEST_F(HostsByName, are_started_by_torchrun_itself) {
                            folder_.file(fmt::format("agent{}", host)), [&] {
                              become_host(host);
                              ::setenv("OMP_NUM_THREADS", "1", 1);  // NOLINT(concurrency-mt-unsafe)
-                             ::setenv("QPMESH_SECRET", "0123456789abcdef",
-                                      1);  // NOLINT(concurrency-mt-unsafe)
+                             // NOLINTNEXTLINE(concurrency-mt-unsafe)
+                             ::setenv("QPMESH_SECRET", "0123456789abcdef", 1);
                            }));
   }
   for (int host = 0; host < 2; ++host) {
