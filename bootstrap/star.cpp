@@ -213,11 +213,9 @@ std::vector<Blob> Star::keep_error(const std::function<std::vector<Blob>()>& ste
   } catch (const Error& error) {
     ErrorDetail detail = error.detail();
     const bool is_interrupted = detail.code == ErrorCode::aborted && detail.peer == no_peer;
-    if (is_interrupted) {
-      detail.peer = settings_.rank;
-      tell(detail);
-    }
-    broken_ = Error{std::move(detail)};
+    if (is_interrupted) detail.peer = settings_.rank;
+    broken_ = Error{detail};
+    if (is_interrupted) tell(detail);
     throw Error{*broken_};
   }
 }

@@ -1,7 +1,7 @@
 # What is installed, in three parts: runtime (the shared library), tools, development (headers, static libraries, packages, examples).
 include(GNUInstallDirs)
-# Packagers give absolute folders, too. Of the tree all is found from the prefix, for it may be moved.
-foreach(folder BINDIR LIBDIR INCLUDEDIR DATADIR MANDIR DOCDIR)
+# Packagers give absolute folders, too. These are found from the prefix, for the tree may be moved.
+foreach(folder BINDIR LIBDIR INCLUDEDIR)
   if(IS_ABSOLUTE "${CMAKE_INSTALL_${folder}}")
     cmake_path(IS_PREFIX CMAKE_INSTALL_PREFIX "${CMAKE_INSTALL_${folder}}" NORMALIZE in_prefix)
     if(NOT in_prefix)

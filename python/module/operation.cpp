@@ -81,8 +81,10 @@ void Operation::take_gathered(py::handle data, py::handle into, int times) {
   try {
     const py::object array = array_of(data);
     give(numpy("empty")(times_shape(array), array.attr("dtype")));
-  } catch (const py::error_already_set& error) {  // a tensor of what numpy has no type for
-    if (!error.matches(PyExc_TypeError) || !py::hasattr(data, "new_empty")) throw;
+  } catch (const py::error_already_set& error) {
+    // A tensor of what numpy has no type for, or of a torch that knows another numpy.
+    const bool is_no_array = error.matches(PyExc_TypeError) || error.matches(PyExc_RuntimeError);
+    if (!is_no_array || !py::hasattr(data, "new_empty")) throw;
     give(data.attr("new_empty")(times_shape(data)));
   }
   take_out(object);

@@ -68,8 +68,11 @@ std::string base::hint_for_descriptors(int error) {
                      limit.rlim_cur);
 }
 
+// As many as a device, its events and what libraries read of it have open at a time.
+constexpr std::size_t descriptors_of_a_device = 8;
+
 int base::descriptors_error() {
-  std::array<UniqueFd, 8> few;
+  std::array<UniqueFd, descriptors_of_a_device> few;
   for (UniqueFd& each : few) {
     each.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
     if (!each) return errno == EMFILE || errno == ENFILE ? errno : 0;

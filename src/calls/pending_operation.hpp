@@ -134,13 +134,14 @@ inline bool settle_if_well(PendingOperation& waiting, Status& status) noexcept {
 }
 // Throws what went wrong; otherwise what was received. The operation is done.
 Status settle(PendingOperation& waiting);
-// The deadline has passed: throws where that leaves nothing behind, and otherwise fails what is in
-// flight, which ends when nothing touches its memory any more.
+// The wait has ended in vain: throws where that leaves nothing behind, and otherwise fails what is
+// in flight, which ends when nothing touches its memory any more.
 void expire(PendingOperation& waiting);
 // The same, ends what is still in flight, and settles. Peers have revocation_ms_max to give memory
 // back, and a neighbour that has begun to fill the buffer is waited for.
 Status finish_late(PendingOperation& waiting, Others others = {});
-// Waits until done or the deadline, ends what is still in flight then, and settles.
+// Waits until done, the deadline or an interruption, ends what is still in flight then, and
+// settles.
 Status finish_waiting(PendingOperation& waiting, Others others = {});
 // A receive that no message has matched, and what is left of an exchange whose message has gone: it
 // never was. False: it goes on.

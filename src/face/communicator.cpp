@@ -149,10 +149,11 @@ void Communicator::finish(const CallOptions& options) {
   CommunicatorState& state = *held(state_, "finish");
   try {
     meet_and_finish(state, options);
-  } catch (const Error&) {
-    // A call that was refused for another one leaves all as it is: so is this scope.
-    const CallScope scope{state.context(), "finish"};
-    if (state.failure() != nullptr) state.context().finished(state);
+  } catch (const Error& error) {
+    // One that was refused, as for another call, leaves all as it is.
+    const progress::HeldTurn turn{state.context().turn()};
+    if (error.code() != ErrorCode::bad_argument && state.failure() != nullptr)
+      state.context().finished(state);
     throw;
   }
 }

@@ -23,6 +23,8 @@ namespace {
 
 // Waiter::was_interrupted. Each thread's own: several may wait in one context.
 thread_local bool vain_end_was_interruption = false;
+// It was found interrupted, and no question since was answered by a no.
+thread_local bool asks_at_once = false;
 
 // A poll of a few rings and a pause: about 50 ns; only the order matters.
 constexpr std::uint32_t spins_per_us = 20;
@@ -137,14 +139,13 @@ Waiter::Passed Waiter::look_at_clock(WaitLimit& limit, Deadline now) {
     if (limit.timeout_ms != 0) limit.deadline = now + std::chrono::milliseconds{limit.timeout_ms};
     limit.stall_after(limit.stall_ms);
     // Behind a wait that was interrupted the next one asks at once: of many, all end.
-    if (limit.asks == Asks::yes)
-      limit.ask_at = vain_end_was_interruption ? now : now + base::ask_interval;
+    if (limit.asks == Asks::yes) limit.ask_at = asks_at_once ? now : now + base::ask_interval;
   }
   if (now >= limit.deadline) return Passed::expired;
   if (now >= limit.ask_at) {
     limit.ask_at = now + base::ask_interval;
-    if (base::is_interrupted()) return Passed::interrupted;
-    vain_end_was_interruption = false;
+    asks_at_once = base::is_interrupted();
+    if (asks_at_once) return Passed::interrupted;
   }
   return now < limit.stall_at ? Passed::on : Passed::stalled;
 }

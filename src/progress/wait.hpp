@@ -77,7 +77,7 @@ class Waiter {
   // How long he may sleep: 0 = there was news. From now on peers ring.
   std::chrono::milliseconds arm();
   // The sleep is over: looks at all that may have ended it. Where there was none, what is slow to
-  // look at has its turn by time: a program that sleeps between two calls makes few of them.
+  // look at has its turn by time: a program that sleeps between two calls makes few calls.
   void disarm();
 
   // ---- where several threads use the context ----
@@ -129,10 +129,10 @@ class Waiter {
     return false;
   }
 
-  // Progresses the whole context until done() or the limit; false: the limit passed first. done is
-  // asked after every step, in a turn of whichever thread; on_stall when the limit's stall time has
-  // come, and again so many ms after the begin as it returns. The others' contexts are progressed
-  // and wake the sleeper, too.
+  // Progresses the whole context until done() or the limit; false: the limit passed first, or it
+  // was interrupted. done is asked after every step, in a turn of whichever thread; on_stall when
+  // the limit's stall time has come, and again so many ms after the begin as it returns. The
+  // others' contexts are progressed and wake the sleeper, too.
   template <class Done, class OnStall = decltype([] { return std::int64_t{0}; })>
   bool wait_until(Done&& done, WaitLimit limit, OnStall&& on_stall = {}, Others others = {}) {
     if (threads_ == nullptr || !others.empty()) return wait(done, limit, on_stall, others, nullptr);

@@ -461,7 +461,7 @@ class Linking {
 };
 
 // Of what a bring-up throws all ranks have the same, and may try another way, but for an error of
-// the bootstrap itself: then there is nobody to try with.
+// the bootstrap itself: then there is nobody to try with. Who was interrupted wants no other try.
 bool is_agreed(const Error& error, const base::System& system, Deadline deadline) {
   const ErrorCode code = error.code();
   return code != ErrorCode::peer_dead && code != ErrorCode::corrupt &&

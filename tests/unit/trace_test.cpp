@@ -319,13 +319,16 @@ TEST(two_processes_of_a_rank, have_the_clocks_of_their_hosts) {
                             fmt::format(fmt::runtime(of_rank), rank, host, begin_us, communicator)};
     read(timeline, file, "job");
   };
-  add(0, "a", 10, "1");
-  add(1, "b", 1'010, "1");
-  add(0, "b", 1'050, "2");
+  add(0, "a", 1'000, "1");
+  add(1, "b", 10, "1");
+  add(0, "b", 500, "2");
   align(timeline);
-  EXPECT_EQ(timeline.bars.at(0).begin_us, 10);
-  EXPECT_EQ(timeline.bars.at(1).begin_us, 50);
-  EXPECT_EQ(timeline.bars.at(2).begin_us, 10);
+  EXPECT_EQ(timeline.bars.at(0).begin_us, 1'000) << "in the order of one clock";
+  EXPECT_EQ(timeline.bars.at(1).begin_us, 1'490);
+  EXPECT_EQ(timeline.bars.at(2).begin_us, 1'000);
+  const std::string text = to_text(timeline, late_ranks(timeline));
+  EXPECT_THAT(text, HasSubstr("rank 0 on a: 1 calls"));
+  EXPECT_THAT(text, HasSubstr("rank 0 on b: 1 calls"));
 }
 
 TEST(the_program, merges_draws_and_refuses) {

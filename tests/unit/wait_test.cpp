@@ -19,6 +19,7 @@
 #include "base/system.hpp"
 #include "progress/engine.hpp"
 #include "progress/wait.hpp"
+#include "qpmesh/interrupt.hpp"
 
 namespace {
 
@@ -83,6 +84,28 @@ TEST_P(WaitWith, calls_again_as_late_as_it_was_told_while_it_stalls) {
   EXPECT_FALSE(
       waiter.wait_until([] { return false; }, {.timeout_ms = 100, .stall_ms = 5}, on_stall));
   EXPECT_EQ(calls, (std::vector<std::int64_t>{5, 10, 20}));
+}
+
+TEST_P(WaitWith, is_interrupted_at_once_behind_one_that_was_whatever_ended_between) {
+  TickingClock clock;
+  progress::Engine engine;
+  Source traffic{true};
+  engine.set_sources(&traffic, nullptr);
+  progress::Waiter waiter{engine, clock, GetParam(), {}};
+  const auto never = [] { return false; };
+  const auto looks_of = [&](progress::WaitLimit limit) {
+    const std::int64_t before = clock.looks();
+    EXPECT_FALSE(waiter.wait_until(never, limit));
+    return clock.looks() - before;
+  };
+  set_interrupt_check([]() noexcept { return true; });
+  EXPECT_GE(looks_of({.timeout_ms = 1'000, .asks = progress::Asks::yes}), 50);
+  EXPECT_TRUE(progress::Waiter::was_interrupted());
+  looks_of({.timeout_ms = 5, .asks = progress::Asks::no});
+  EXPECT_FALSE(progress::Waiter::was_interrupted());
+  EXPECT_LT(looks_of({.timeout_ms = 1'000, .asks = progress::Asks::yes}), 5);
+  EXPECT_TRUE(progress::Waiter::was_interrupted());
+  set_interrupt_check(nullptr);
 }
 
 // A context that is rung for just when everybody falls asleep.

@@ -80,6 +80,12 @@ double begin_of(const Timeline& timeline) {
   return timeline.bars.empty() ? 0 : begin;
 }
 
+void sort_bars(Timeline& timeline) {
+  std::ranges::stable_sort(timeline.bars, {}, [](const Bar& bar) {
+    return std::tuple{bar.rank, bar.begin_us};
+  });
+}
+
 }  // namespace
 
 void read(Timeline& timeline, std::istream& file, const std::string& name) {
@@ -134,9 +140,7 @@ void read(Timeline& timeline, std::istream& file, const std::string& name) {
   if (before == timeline.ranks.end()) timeline.ranks.push_back(rank);
   else before->whole = before->whole && rank.whole;
   std::ranges::sort(timeline.ranks, {}, &RankTrace::rank);
-  std::ranges::stable_sort(timeline.bars, {}, [](const Bar& bar) {
-    return std::tuple{bar.rank, bar.begin_us};
-  });
+  sort_bars(timeline);
 }
 
 void align(Timeline& timeline) {
@@ -181,6 +185,7 @@ void align(Timeline& timeline) {
     bar.begin_us += bound->second.added_us();
     bar.end_us += bound->second.added_us();
   }
+  sort_bars(timeline);  // a rank may have had processes on several hosts
 }
 
 std::vector<Late> late_ranks(const Timeline& timeline) {

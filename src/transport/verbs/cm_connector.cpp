@@ -53,7 +53,7 @@ sockaddr* as_socket_address(sockaddr_storage& storage) {
   return reinterpret_cast<sockaddr*>(&storage);
 }
 
-// Where librdmacm lacks one it says that there is no device.
+// librdmacm without descriptors says that there is no device.
 void require_descriptors() {
   const int error = base::descriptors_error();
   if (error == 0) return;
@@ -74,6 +74,7 @@ class CmConnector final : public Connector {
   CmConnector(const base::System& system, const base::Log& log, JobMember self)
       : system_{system}, log_{log}, self_{self} {
     if (const std::string& reason = rdmacm_missing(); !reason.empty()) {
+      require_descriptors();
       base::throw_error({ErrorCode::no_resource}, "init",
                         "install librdmacm (Debian: apt-get install librdmacm1); "
                         "QPMESH_CONNECT=exchange does without",

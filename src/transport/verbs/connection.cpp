@@ -292,8 +292,8 @@ void VerbsConnection::tear_down() noexcept {
     diagnosis::Explanation what =
         on_link("torn down here, to give memory back that was open to the peer,");
     what.hint =
-        "look at the error before this one: a long message was under way to that rank when its "
-        "limit passed or an exception ended it";
+        "look at the error before this one: a long message to or from that rank was under way when "
+        "its limit passed or an exception ended it";
     return what;
   });
   if (awaits_completion()) --parts_.transport->awaiting_;

@@ -338,15 +338,16 @@ DeviceContext open_device(const base::System& system, std::string_view name) {
   const auto list = list_devices(system);
   const auto device = std::ranges::find_if(
       list.devices, [&](ibv_device* each) { return name == ibv_get_device_name(each); });
-  const bool there = device != list.devices.end();
-  if (there) {
-    if (auto context = open(system, *device)) return context;
+  if (device == list.devices.end()) {
+    base::throw_error({ErrorCode::no_resource}, "init", "qpmesh-info lists the devices",
+                      "the RDMA device {} is not there any more", name);
   }
-  base::throw_error({.code = ErrorCode::no_resource, .system_error = there ? errno : 0}, "init",
-                    "may this process read and write /dev/infiniband/uverbs*? qpmesh-info lists "
-                    "the devices",
-                    "the RDMA device {} {}", name,
-                    there ? "cannot be opened" : "is not there any more");
+  if (auto context = open(system, *device)) return context;
+  const int error = errno;
+  std::string hint = base::hint_for_descriptors(error);
+  if (hint.empty()) hint = "may this process read and write /dev/infiniband/uverbs*?";
+  base::throw_error({.code = ErrorCode::no_resource, .system_error = error}, "init", hint,
+                    "the RDMA device {} cannot be opened", name);
 }
 
 }  // namespace qpmesh::transport::verbs

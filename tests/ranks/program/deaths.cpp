@@ -153,7 +153,7 @@ void a_death_is_found_by_few_calls_of_progress(Arguments) {
   bool has_ended = false;
   request.on_end([&] { has_ended = true; });
   int calls = 0;
-  for (; !has_ended && calls < 500; ++calls) {
+  for (; !has_ended && calls < 1'000; ++calls) {
     std::this_thread::sleep_for(std::chrono::milliseconds{2});
     world.progress();
   }
