@@ -218,7 +218,7 @@ std::vector<Link> link_peers(const LinkSettings& settings, std::vector<base::Uni
     ++arenas;
     bytes += other.arena_bytes;
   }
-  require_address_space(arenas, bytes);
+  report.attempt(mine.rank, [&] { require_address_space(arenas, bytes); });
   std::vector<Link> links;
   connect_streams(
       {.rank = mine.rank,

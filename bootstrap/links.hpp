@@ -53,7 +53,7 @@ struct LinkSettings {
 void require_address_space(int arenas, std::uint64_t bytes);
 
 // Links with every other rank, and reports what went wrong: never throws for the doings of a peer.
-// Throws Error{no_resource} where the arenas exceed RLIMIT_AS, and what settings.check throws.
+// Throws Error{no_resource} where a call of the system's fails, and what settings.check throws.
 // listeners: all at which this rank is called. addresses: by rank, of those in other places; they
 // are tried in turn, in several rounds. Goes on with the others when one fails, so that their ends
 // of it do not fail too. The links are in rank order.

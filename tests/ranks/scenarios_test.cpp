@@ -364,6 +364,16 @@ INSTANTIATE_TEST_SUITE_P(several_threads_without_descriptors, Scenarios,
                          name_of);
 #endif
 
+// Sanitizers map for themselves.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+INSTANTIATE_TEST_SUITE_P(without_address_space, Scenarios,
+                         testing::Values(Case{
+                             "independent_fails_at_once_where_one_rank_lacks_address_space",
+                             {2, 3},
+                             {"QPMESH_ARENA_BYTES_MAX=1GiB"}}),
+                         name_of);
+#endif
+
 #if !defined(__SANITIZE_THREAD__)  // which leaves less room for addresses
 INSTANTIATE_TEST_SUITE_P(memory, Scenarios,
                          testing::Values(Case{"more_than_the_machine_has_is_refused_on_all_alike",

@@ -114,6 +114,27 @@ void independent_fails_on_all_where_one_rank_cannot_prepare(Communicator& world,
   other.finish();
 }
 
+// It has room for its own arena of 1 GiB, and not for those of the others. They do not wait for it.
+void independent_fails_at_once_where_one_rank_lacks_address_space(Communicator& world, Arguments) {
+  const int last = world.size() - 1;
+  rlimit limit{};
+  check(::getrlimit(RLIMIT_AS, &limit) == 0, "getrlimit");
+  if (world.rank() == last) {
+    rlim_t used_pages = 0;
+    std::ifstream{"/proc/self/statm"} >> used_pages;
+    const rlim_t used = used_pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
+    const rlimit some{.rlim_cur = used + (rlim_t{3} << 29), .rlim_max = limit.rlim_max};
+    check(::setrlimit(RLIMIT_AS, &some) == 0, "setrlimit");
+  }
+  expect_error([&] { world.independent({.timeout = 1h}); },
+               {ErrorCode::no_resource, last, "init",
+                "RLIMIT_AS allows * bytes: this process uses *, and the arenas of * other ranks of "
+                "this host need * together (reported by rank *)",
+                "raise it to * at least (ulimit -v *), or lower QPMESH_ARENA_BYTES_MAX"});
+  if (world.rank() == last) check(::setrlimit(RLIMIT_AS, &limit) == 0, "setrlimit");
+  world.barrier();
+}
+
 // The same of the descriptor that a rank makes last: one is missing of those that a start needs.
 void independent_fails_on_all_where_one_rank_lacks_its_last_descriptor(Communicator& world,
                                                                        Arguments) {
@@ -221,6 +242,8 @@ std::vector<Scenario> error_scenarios() {
                    independent_fails_on_all_where_one_rank_cannot_prepare),
           in_world("independent_fails_on_all_where_one_rank_lacks_its_last_descriptor",
                    independent_fails_on_all_where_one_rank_lacks_its_last_descriptor),
+          in_world("independent_fails_at_once_where_one_rank_lacks_address_space",
+                   independent_fails_at_once_where_one_rank_lacks_address_space),
           {"nothing_works_after_finish", nothing_works_after_finish},
           in_world("two_threads_in_one_context", two_threads_in_one_context)};
 }
