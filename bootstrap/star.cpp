@@ -62,13 +62,12 @@ class StarRank final : public Star {
     root_->farewell(system_);
   }
   void join(Deadline deadline);
-  void hear_of_ended_root();
+  void hear_of_ended_ranks();
   [[noreturn]] void fail_refused(ErrorDetail refusal) const;
   std::optional<std::vector<Blob>> read_root();
   std::vector<Blob> receive_everyones(Deadline deadline);
 
   std::optional<FrameStream> root_;  // from the welcome on
-  std::optional<EndedRank> first_failed_;
 };
 
 void StarRank::join(Deadline deadline) {
@@ -87,7 +86,7 @@ void StarRank::join(Deadline deadline) {
     std::array polled{caller.watch(wake),
                       pollfd{.fd = ended_ranks_.get(), .events = POLLIN, .revents = 0}};
     base::poll_in_start(system_, polled, wake);
-    hear_of_ended_root();
+    hear_of_ended_ranks();
     if (!caller.step(polled[0].revents != 0)) continue;
     if (caller.refusal()) fail_refused(*caller.refusal());
     log_.debug("joined rank 0 at {} after {} attempts", endpoint_.name, caller.attempts());
@@ -109,21 +108,16 @@ void StarRank::fail_refused(ErrorDetail refusal) const {
   throw Error{std::move(refusal)};
 }
 
-// A root that has ended ends it all. Where another rank has failed that is why, unless the root
-// failed first.
-void StarRank::hear_of_ended_root() {
-  std::optional<EndedRank> root;
+// Nobody leaves a start before all have joined it: whoever has ended ends it for who comes late,
+// and the first of them is why.
+void StarRank::hear_of_ended_ranks() {
   for (const EndedRank& ended : read_ended_ranks(system_, ended_ranks_)) {
-    if (ended.code != 0 && !first_failed_) first_failed_ = ended;
-    if (ended.rank == 0) root = ended;
+    if (ended.rank < 0 || ended.rank >= settings_.size || ended.rank == settings_.rank) continue;
+    fail_init(
+        ErrorCode::peer_dead, ended.rank,
+        fmt::format("{} before rank {} joined the start-up", to_string(ended), settings_.rank),
+        hint_for_ended_rank);
   }
-  if (!root) return;
-  const EndedRank why = first_failed_.value_or(*root);
-  fail_init(ErrorCode::peer_dead, why.rank,
-            why.rank == 0
-                ? fmt::format("{} before rank {} had joined it", to_string(why), settings_.rank)
-                : fmt::format("{}; {}", to_string(why), to_string(*root)),
-            hint_for_ended_rank);
 }
 
 // Everyone's blobs, where they are here.

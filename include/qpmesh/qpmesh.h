@@ -147,7 +147,8 @@ typedef struct qpmesh_status {
 
 // How ranks find each other, where no launcher says so. Every rank calls all_gather equally often,
 // with equal bytes, in init only: from all[r * bytes] on lies what rank r gave. It returns 0, or
-// anything else when it failed or the time has passed: then init is QPMESH_INTERNAL.
+// anything else when it failed or the time has passed: then init is QPMESH_INTERNAL, or
+// QPMESH_TIMEOUT.
 typedef struct qpmesh_bootstrap {
   int rank;  // of this process, from 0 on
   int size;  // how many there are

@@ -50,4 +50,11 @@ void throw_interruption() {
   if (set_interruption()) throw pybind11::error_already_set{};
 }
 
+void hand_interruption_on() noexcept {
+  if (!is_interruption_pending()) return;
+  if (interruption()->matches(PyExc_KeyboardInterrupt)) PyErr_SetInterrupt();
+  else interruption()->discard_as_unraisable("a Request");
+  interruption().reset();
+}
+
 }  // namespace qpmesh::python

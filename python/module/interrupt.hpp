@@ -14,5 +14,8 @@ bool is_interruption_pending() noexcept;
 bool set_interruption() noexcept;
 // Throws it.
 void throw_interruption();
+// Where nothing may be raised: KeyboardInterrupt comes again with the next statement, and what else
+// it is goes to sys.unraisablehook.
+void hand_interruption_on() noexcept;
 
 }  // namespace qpmesh::python

@@ -112,10 +112,22 @@ void Operation::reduce_by(py::handle reduction, py::handle like) {
   commutative_ = py::getattr(reduction, "commutative", py::bool_(false)).cast<bool>();
 }
 
+namespace {
+
+void require_array(const Array& target) {
+  if (target.is_number())
+    throw py::type_error("a number cannot take what comes: give an array to put it in");
+}
+
+}  // namespace
+
 bool Operation::take_blocks(py::handle data, py::handle counts, Array::Use use, BlockList& into) {
   if (data.is_none()) return false;
   if (is_list(data)) {
-    for (const py::handle each : data) into.arrays.push_back(std::make_unique<Array>(each, use));
+    for (const py::handle each : data) {
+      into.arrays.push_back(std::make_unique<Array>(each, use));
+      if (use == Array::Use::write) require_array(*into.arrays.back());
+    }
   } else {
     if (counts.is_none()) return false;
     into.arrays.push_back(std::make_unique<Array>(data, use));
@@ -160,8 +172,7 @@ py::object Operation::result() const {
 
 void take_target(Array& array, py::handle data) {
   array.take(data, Array::Use::write);
-  if (array.is_number())
-    throw py::type_error("a number cannot take what comes: give an array to put it in");
+  require_array(array);
 }
 
 namespace {
@@ -182,18 +193,46 @@ auto raising_anew(Call&& call) {
 
 }  // namespace
 
+namespace {
+
+double seconds_of(py::handle timeout_s) {
+  const double seconds = PyFloat_AsDouble(timeout_s.ptr());
+  if (seconds != -1 || PyErr_Occurred() == nullptr) return seconds;
+  PyErr_Clear();
+  throw py::type_error("the timeout is of the wrong kind or out of range: it is seconds, or None");
+}
+
+}  // namespace
+
 TimeLimit time_limit(py::handle timeout_s) {
   if (timeout_s.is_none()) return {};
-  const double seconds = timeout_s.cast<double>();
+  const double seconds = seconds_of(timeout_s);
   if (std::isinf(seconds) && seconds > 0) return no_limit;
   return std::chrono::duration<double>{seconds};
 }
 
 // A request in flight waits for its end, and the arrays are its own until then. One that has ended
-// may wait for the turn of a thread that wants the interpreter.
+// may wait for the turn of a thread that wants the interpreter. Where a call of its context is
+// under way, as when the collector of garbage runs in a handler, a reduction or another thread, it
+// cannot be waited for: then it and its arrays stay for ever, which is better than freed memory
+// that a message still comes to.
 PendingCall::~PendingCall() {
-  const Unlocked unlocked;
-  request_ = Request{};
+  {
+    const Unlocked unlocked;
+    bool is_refused = false;
+    try {
+      test_all({&request_, 1});
+    } catch (const std::exception&) {
+      is_refused = request_.is_in_flight();
+    }
+    if (is_refused) {
+      [[maybe_unused]] const auto* const request = new Request{std::move(request_)};
+      [[maybe_unused]] const auto* const operation = operation_.release();
+    } else {
+      request_ = Request{};
+    }
+  }
+  hand_interruption_on();
 }
 
 py::object PendingCall::result() {
@@ -212,7 +251,7 @@ bool PendingCall::test() {
 
 py::object PendingCall::wait(const py::object& timeout_s) {
   const bool has_limit = !timeout_s.is_none();
-  const double seconds = has_limit ? timeout_s.cast<double>() : 0;
+  const double seconds = has_limit ? seconds_of(timeout_s) : 0;
   const bool is_endless = std::isinf(seconds) && seconds > 0;
   const std::int64_t ms = is_endless ? 0 : time_limit(timeout_s).ms_or(0);
   Status status;

@@ -33,8 +33,13 @@ def init(**options):
 
 def commutative(function):
     """Marks a reduction whose operands may come in any order: otherwise they come in the order of ranks."""
-    function.commutative = True
-    return function
+    try:
+        function.commutative = True
+        return function
+    except AttributeError:  # of a method, or of numpy's functions
+        marked = lambda left, right: function(left, right)  # noqa: E731
+        marked.commutative = True
+        return marked
 
 
 def _array(memory, shape, dtype):

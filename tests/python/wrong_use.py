@@ -24,7 +24,9 @@ vector = numpy.ones(4)
 raises(ValueError, "there is no reduction 'summ'", lambda: world.allreduce(vector, "summ"))
 raises(TypeError, "a name, as 'sum', or a function", lambda: world.allreduce(vector, 3))
 raises(TypeError, "a number cannot take", lambda: world.allreduce(1.5, out=0.0))
+raises(TypeError, "a number cannot take", lambda: world.allgather(1.5, out=[0.0] * size))
 raises(TypeError, "wrong kind or out of range", lambda: world.allreduce(vector, algorithm=3))
+raises(TypeError, "wrong kind or out of range", lambda: world.duplicate(timeout="1"))
 raises(TypeError, "wrong kind or out of range", lambda: world.allreduce(vector, timeout="1"))
 raises(TypeError, "wrong kind or out of range", lambda: world.allgather(vector, vector.copy(), counts=[-1] * size))
 raises(TypeError, "neither an array", lambda: world.allreduce({1: 2}))
@@ -119,6 +121,24 @@ if size > 1:
             assert error.code == "aborted", error
         raises((qpmesh.Error, Broken), "", lambda: group.barrier())
         assert world.allreduce(was_raised, "logical_or")
+
+# A request that goes while a call of its context is under way cannot be waited for: its array stays.
+requests = [world.receive_async(numpy.zeros(1 << 16), (rank + 1) % size, 77)]
+
+
+def let_go(left, right):
+    requests.clear()
+    return left + right
+
+
+world.allreduce(vector, let_go)
+others = numpy.full(1 << 16, 3.0)
+world.send(numpy.ones(1 << 16), (rank - 1) % size, 77)
+requests.clear()
+world.barrier()
+assert (others == 3).all()
+assert world.allreduce(vector, qpmesh.commutative(numpy.maximum))[0] == vector[0]
+
 world.barrier()
 world.finish()
 raises(qpmesh.Error, "", lambda: world.barrier())

@@ -240,26 +240,26 @@ TEST_P(AnyBootstrap, ends_at_once_when_the_launcher_says_that_an_awaited_rank_ha
 }
 
 TEST_P(AnyBootstrap, ends_at_once_when_the_launcher_says_that_rank_0_has_ended) {
-  Launcher launcher{{{.rank = 2, .pid = 76, .code = 0}, {.rank = 0, .pid = 77, .code = 3}}};
+  Launcher launcher{{{.rank = 3, .pid = 76, .code = 0}, {.rank = 0, .pid = 77, .code = 3}}};
   auto rank =
       start(venue, {.rank = 1, .size = 3, .ended_ranks_socket = launcher.socket()}, enough_ms);
   launcher.tell(1);
   expect_error(rank.get(),
                {.code = ErrorCode::peer_dead,
                 .peer = 0,
-                .cause = "rank 0 (pid 77) ended with code 3 before rank 1 had joined it",
+                .cause = "rank 0 (pid 77) ended with code 3 before rank 1 joined the start-up",
                 .hint = "every rank must call init: look at what that rank said before it ended"});
 }
 
-TEST_P(AnyBootstrap, names_the_rank_that_failed_before_rank_0_ended) {
-  Launcher launcher{{{.rank = 2, .pid = 76, .code = 137}, {.rank = 0, .pid = 77, .code = 3}}};
+TEST_P(AnyBootstrap, ends_at_once_for_who_comes_after_any_rank_has_ended) {
+  Launcher launcher{{{.rank = 2, .pid = 76, .code = 0}, {.rank = 0, .pid = 77, .code = 3}}};
   auto rank =
       start(venue, {.rank = 1, .size = 3, .ended_ranks_socket = launcher.socket()}, enough_ms);
   launcher.tell(1);
   expect_error(rank.get(),
                {.code = ErrorCode::peer_dead,
                 .peer = 2,
-                .cause = "rank 2 (pid 76) ended with code 137; rank 0 (pid 77) ended with code 3",
+                .cause = "rank 2 (pid 76) ended with code 0 before rank 1 joined the start-up",
                 .hint = "every rank must call init: look at what that rank said before it ended"});
 }
 
