@@ -71,7 +71,7 @@ void Acceptor::accept_peers(int listener) {
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       accept_error_ = errno;
       starved_ = errno == EMFILE && unauthenticated_.empty();
-      if (!unauthenticated_.empty()) drop(unauthenticated_.front(), "no descriptor was left");
+      make_room();
       accept_after_ = system_.now() + accept_pause;
       last_refusal_ = fmt::format(
           "rank {} could not accept a connection: {}; raise the limit on open files (ulimit -n)",
@@ -80,6 +80,15 @@ void Acceptor::accept_peers(int listener) {
     }
     return;  // everything else is the caller's trouble, or nobody is left
   }
+}
+
+// A rank says hello at once: the oldest is none where it has been silent for a pause. Those that
+// came later may be ranks, and leave no descriptor free when they have proven it.
+void Acceptor::make_room() {
+  if (unauthenticated_.empty()) return;
+  UnauthenticatedPeer& oldest = unauthenticated_.front();
+  const Deadline came = oldest.deadline - milliseconds{settings_.handshake_timeout_ms};
+  if (system_.now() >= came + accept_pause) drop(oldest, "no descriptor was left");
 }
 
 void Acceptor::greet(base::UniqueFd fd) {

@@ -86,6 +86,7 @@ class Acceptor {
   };
 
   void accept_peers(int listener);
+  void make_room();
   void greet(base::UniqueFd fd);
   std::string reject_reason(int fd) const;
   void hear(UnauthenticatedPeer& peer, std::vector<AuthenticatedPeer>& callers);

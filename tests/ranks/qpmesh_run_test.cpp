@@ -180,6 +180,19 @@ TEST(qpmesh_run, tells_ranks_that_start_up_of_one_that_ended_before_it_did) {
   }
 }
 
+// It dropped the ranks that called it, one after the other, to make room, until the limit.
+TEST(qpmesh_run, starts_ranks_that_hear_at_once_that_rank_0_lacks_descriptors) {
+  for (const int descriptors : {7, 8}) {
+    const auto begin = Clock::now();
+    Launch run{job({"-np", "4", "--keep-going"},
+                   fmt::format("test $QPMESH_RANK = 0 && ulimit -n {}; exec {}", descriptors,
+                               BOOTSTRAP_RANK))};
+    EXPECT_EQ(run.wait(), 1);
+    EXPECT_LT(Clock::now() - begin, std::chrono::seconds{5});
+    EXPECT_NE(run.errors().find("Too many open files"), std::string::npos) << run.errors();
+  }
+}
+
 TEST(qpmesh_run, sees_its_ranks_end_without_pidfds) {
   Launch run{
       job({"-np", "3", "--grace-ms", "100"}, "test $QPMESH_RANK = 1 && exit 7; exec sleep 60"),
