@@ -233,7 +233,11 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
              .cores = topology::usable_cores(),
              .slab_offset = 0,
              .node_slabs = {}};
+  // What goes wrong here is told to all. So are options of this rank that exclude each other, which
+  // Reach finds.
   const auto prepare = [&]() -> bootstrap::Brought {
+    const std::vector<base::RankIdentity> nobody;
+    [[maybe_unused]] const Reach allowed{options, nobody};
     arena =
         std::make_unique<transport::Arena>(transport::Arena::create_shared(*system, arena_bytes));
     arena->header().nonce = system->random_u64();
