@@ -120,7 +120,7 @@ void StarRank::hear_of_ended_ranks() {
   }
 }
 
-// Everyone's blobs, where they are here.
+// Everyone's blobs, where they are here. Throws what ends the start.
 std::optional<std::vector<Blob>> StarRank::read_root() {
   if (const auto frame = root_->read(system_)) {
     if (frame->kind == FrameKind::failed) throw Error{decode_error(frame->payload, 0)};
@@ -181,29 +181,28 @@ std::unique_ptr<Bootstrap> make_star(const StarSettings& settings, Endpoint endp
 }
 
 std::vector<Blob> Star::all_gather(BlobView mine, Deadline deadline) {
-  if (mine.size() > blob_bytes_max) {
+  if (!broken_ && mine.size() > blob_bytes_max) {
     fail_init(
         ErrorCode::bad_argument, no_peer,
         fmt::format("a blob of {} bytes; at most {} are allowed", mine.size(), blob_bytes_max),
         "all_gather is for addresses and keys, not for data");
   }
-  return keep_error([&] {
+  std::vector<Blob> everyones;
+  keep_error([&] {
     started_ = system_.now();
-    return gather(mine, deadline);
+    everyones = gather(mine, deadline);
   });
+  return everyones;
 }
 
 void Star::check_ranks() {
-  keep_error([&] {
-    look();
-    return std::vector<Blob>{};
-  });
+  keep_error([&] { look(); });
 }
 
-std::vector<Blob> Star::keep_error(const std::function<std::vector<Blob>()>& step) {
+void Star::keep_error(const std::function<void()>& step) {
   if (broken_) throw Error{*broken_};
   try {
-    return step();
+    step();
   } catch (const Error& error) {
     ErrorDetail detail = error.detail();
     const bool is_interrupted = detail.code == ErrorCode::aborted && detail.peer == no_peer;

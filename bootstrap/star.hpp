@@ -70,7 +70,7 @@ class Star : public Bootstrap {
 
  private:
   // Its Error is that of all further calls.
-  std::vector<Blob> keep_error(const std::function<std::vector<Blob>()>& step);
+  void keep_error(const std::function<void()>& step);
 
   Deadline started_;
   std::optional<Error> broken_;

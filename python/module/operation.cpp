@@ -221,7 +221,7 @@ PendingCall::~PendingCall() {
     const Unlocked unlocked;
     bool is_refused = false;
     try {
-      test_all({&request_, 1});
+      if (request_.is_in_flight()) test_all({&request_, 1});
     } catch (const std::exception&) {
       is_refused = request_.is_in_flight();
     }

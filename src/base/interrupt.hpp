@@ -25,8 +25,8 @@ bool is_interrupted() noexcept;
 // Whether it is in vain, as far as the bootstrap has heard (Bootstrap::check_ranks). May be empty.
 using StartCheck = std::function<void()>;
 
-// Asks both where the thread has not asked here for ask_interval. Throws Error{aborted} of no_peer
-// where it was interrupted: it is the rank that throws.
+// Asks whether it was interrupted, and check, where the thread has not asked here for ask_interval.
+// Throws Error{aborted} of no_peer where it was: it is the rank that throws.
 void ask_in_start(Deadline now, const StartCheck& check = {});
 // poll(2), by its own result: the count, or -1 and errno. It may end before the deadline with
 // nothing. Throws as ask_in_start.

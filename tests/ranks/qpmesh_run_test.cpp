@@ -180,7 +180,7 @@ TEST(qpmesh_run, tells_ranks_that_start_up_of_one_that_ended_before_it_did) {
   }
 }
 
-// It dropped the ranks that called it, one after the other, to make room, until the limit.
+// Ranks that have just called are not dropped to make room for each other, again and again.
 TEST(qpmesh_run, starts_ranks_that_hear_at_once_that_rank_0_lacks_descriptors) {
   for (const int descriptors : {7, 8}) {
     const auto begin = Clock::now();

@@ -627,6 +627,9 @@ TEST_P(AnyBootstrap, throws_the_same_error_again_once_it_is_broken) {
                        .hint = venue.missing_hint(2)});
   ASSERT_TRUE(second.error);
   EXPECT_STREQ(first.error->what(), second.error->what());
+  const Gathered too_long = gather(root->star(), blob_of(0, blob_bytes_max + 1), enough_ms);
+  ASSERT_TRUE(too_long.error);
+  EXPECT_STREQ(first.error->what(), too_long.error->what());
 }
 
 TEST_P(AnyBootstrap, refuses_a_blob_beyond_the_limit_and_lives_on) {
