@@ -5,6 +5,7 @@
 #include <optional>
 #include <thread>
 
+#include "interpreter.hpp"
 #include "qpmesh/interrupt.hpp"
 
 namespace qpmesh::python {
@@ -22,7 +23,7 @@ std::optional<pybind11::error_already_set>& interruption() {
 bool is_interrupted() noexcept {
   if (std::this_thread::get_id() != main_thread) return false;
   if (interruption()) return true;  // until that is raised
-  const pybind11::gil_scoped_acquire locked;
+  const Locked locked;
   if (PyErr_CheckSignals() == 0) return false;
   interruption().emplace();
   return true;

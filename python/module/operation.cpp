@@ -46,13 +46,23 @@ py::object numpy(const char* name) { return py::module_::import("numpy").attr(na
 
 void PythonFunction::operator()(const void* left, void* inout, std::size_t count) const {
   if (count == 0) return;
-  const py::gil_scoped_acquire locked;
+  const Locked locked;
   const py::object into = view_of(inout, count * element_bytes, element_type);
   const py::object from = view_of(left, count * element_bytes, element_type);
   // Copies: a function may write its arguments, and keep them; the operands are others' and
-  // short-lived.
-  into[py::ellipsis()] =
-      py::reinterpret_borrow<py::object>(function)(from.attr("copy")(), into.attr("copy")());
+  // short-lived. In C, where a daemon thread that does not come back leaves nothing to destroy.
+  const bool is_done = take_interpreter([&] {
+    PyObject* const combined = PyObject_CallFunction(
+        function.ptr(), "NN", PyObject_CallMethod(from.ptr(), "copy", nullptr),
+        PyObject_CallMethod(into.ptr(), "copy", nullptr));
+    if (combined == Py_None)
+      PyErr_SetString(PyExc_TypeError, "the reduction returned None instead of an array");
+    const bool is_stored = combined != nullptr && combined != Py_None &&
+                           PyObject_SetItem(into.ptr(), Py_Ellipsis, combined) == 0;
+    Py_XDECREF(combined);
+    return is_stored;
+  });
+  if (!is_done) throw py::error_already_set{};
 }
 
 void Operation::take_in(py::handle data) { in.take(data, Array::Use::read); }

@@ -11,22 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "interpreter.hpp"
 #include "module/array.hpp"
 #include "qpmesh/qpmesh.hpp"
 
 namespace qpmesh::python {
-
-// Other threads of Python run meanwhile.
-class Unlocked {
- public:
-  Unlocked() noexcept : thread_{PyEval_SaveThread()} {}
-  ~Unlocked() { PyEval_RestoreThread(thread_); }
-  Unlocked(const Unlocked&) = delete;
-  Unlocked& operator=(const Unlocked&) = delete;
-
- private:
-  PyThreadState* thread_;
-};
 
 // A reduction that Python gives: a function of two numpy arrays that returns one. It is the
 // operation's; the library has copies of this.

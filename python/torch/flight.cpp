@@ -7,6 +7,9 @@
 
 #include <algorithm>
 #include <climits>
+#include <optional>
+
+#include "interpreter.hpp"
 
 namespace qpmesh_torch {
 namespace {
@@ -20,21 +23,6 @@ constexpr int future_wait_ms = 10;
 
 // Longer ones are cut: a clock cannot count them.
 constexpr milliseconds limit_max{INT_MAX};
-
-// Python's other threads may run meanwhile. torch does not see to that everywhere.
-class Unlocked {
- public:
-  Unlocked()
-      : held_{Py_IsInitialized() != 0 && PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr} {}
-  ~Unlocked() {
-    if (held_ != nullptr) PyEval_RestoreThread(held_);
-  }
-  Unlocked(const Unlocked&) = delete;
-  Unlocked& operator=(const Unlocked&) = delete;
-
- private:
-  PyThreadState* held_;
-};
 
 // At least one: what is left of a limit that has just passed is a look.
 int ms_to(std::chrono::steady_clock::time_point deadline) noexcept {
@@ -214,7 +202,9 @@ c10::intrusive_ptr<c10::ivalue::Future> Flight::future() {
   }
   bool has_ended = false;
   {
-    const Unlocked python;
+    // Python's other threads run meanwhile. torch does not see to that everywhere.
+    std::optional<qpmesh::python::Unlocked> meanwhile;
+    if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) meanwhile.emplace();
     has_ended = wait(milliseconds{future_wait_ms});
   }
   if (has_ended) complete_future();

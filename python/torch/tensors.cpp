@@ -56,10 +56,24 @@ qpmesh_reduction of_bools(c10d::ReduceOp::RedOpType op, const at::Tensor& tensor
   }
 }
 
+const c10d::NCCLPreMulSumSupplement& factor_of(const c10d::ReduceOp& op) {
+  return static_cast<const c10d::NCCLPreMulSumSupplement&>(*op.supplement_);
+}
+
+void require_one_factor(const c10d::ReduceOp& op, const Doing& doing) {
+  const auto& factors = factor_of(op).tensor_factors;
+  if (factors.empty() || factors.front().numel() == 1) return;
+  bad_argument(
+      doing,
+      "the factor of a PREMUL_SUM has " + std::to_string(factors.front().numel()) + " elements",
+      "give a number, or a tensor of one element");
+}
+
 at::Tensor multiplied(const at::Tensor& tensor, const c10d::ReduceOp& op) {
-  const auto& factor = static_cast<const c10d::NCCLPreMulSumSupplement&>(*op.supplement_);
+  const auto& factor = factor_of(op);
+  // Of no dimensions, so that the product has the tensor's shape.
   return factor.tensor_factors.empty() ? tensor * factor.double_factor
-                                       : tensor * factor.tensor_factors.front();
+                                       : tensor * factor.tensor_factors.front().squeeze();
 }
 
 // Whether its memory holds its elements, one behind the other.
@@ -142,6 +156,7 @@ Reduction reduction_of(const c10d::ReduceOp& op, const at::Tensor& tensor, const
     case c10d::ReduceOp::PREMUL_SUM:
       if (at::isIntegralType(type, false))
         no_reduction(kind, tensor, doing, "give floating-point numbers");
+      require_one_factor(op, doing);
       [[fallthrough]];
     case c10d::ReduceOp::SUM: how.reduction = QPMESH_SUM; return how;
     case c10d::ReduceOp::AVG: how.reduction = QPMESH_AVERAGE; return how;

@@ -122,6 +122,16 @@ if size > 1:
         raises((qpmesh.Error, Broken), "", lambda: group.barrier())
         assert world.allreduce(was_raised, "logical_or")
 
+# A reduction that forgets to return.
+if size > 1:
+    group = world.duplicate()
+    error = None
+    try:
+        group.allreduce(numpy.ones(3), lambda left, right: None)
+    except (TypeError, qpmesh.Error) as raised:  # the latter of a rank whose own function was not called
+        error = raised
+    assert world.allreduce("returned None" in str(error) and isinstance(error, TypeError), "logical_or")
+
 # A request that goes while a call of its context is under way cannot be waited for: its array stays.
 requests = [world.receive_async(numpy.zeros(1 << 16), (rank + 1) % size, 77)]
 

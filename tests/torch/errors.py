@@ -44,6 +44,9 @@ def wrong_tensors():
     require_error(lambda: dist.all_reduce(torch.ones(3, dtype=torch.bool), Op.AVG), code="bad_argument", cause="there is no AVG of Bool")
     require_error(lambda: dist.reduce(torch.ones(3, dtype=torch.complex64), 0, Op.MAX), code="bad_argument",
                   cause="there is no MAX of ComplexFloat", hint="complex numbers have no order")
+    for wrong in (torch.ones(0), torch.ones(2), torch.ones(3, 1)):
+        require_error(lambda: dist.all_reduce(torch.ones(3), dist._make_nccl_premul_sum([wrong])), code="bad_argument",
+                      cause=f"the factor of a PREMUL_SUM has {wrong.numel()} elements")
     require_error(lambda: dist.all_reduce(torch.ones(1).expand(3)), code="bad_argument", cause="several elements of the tensor lie in one place")
     require_error(lambda: dist.all_gather([torch.ones(3)] * 3, torch.ones(3)), code="bad_argument", cause="the list has 3 tensors",
                   hint="give one for each of the 2 ranks of the group")

@@ -127,6 +127,9 @@ class Operations:
         self.group.allreduce_coalesced(tensors, options).wait()
         same(tensors[0], combined(Op.SUM, [each * 3 for each in self.given_by_all(torch.float32)]), "premultiplied")
         same(tensors[1], torch.full((2,), 3.0 * self.size), "premultiplied")
+        scalar = torch.tensor(2.0)
+        dist.all_reduce(scalar, dist._make_nccl_premul_sum([torch.tensor([[3.0]])]), group=self.group)
+        same(scalar, torch.tensor(6.0 * self.size), "premultiplied")
 
     def moves(self, dtype):
         for shape, layout in (((3, 4), Layout.plain), ((3, 4), Layout.transposed), ((3, 4), Layout.strided),
