@@ -2,9 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <limits>
+#include <memory>
+#include <span>
 #include <string_view>
+#include <thread>
 
 #include "bootstrap/init_error.hpp"
 #include "bootstrap/launcher.hpp"
@@ -41,6 +46,48 @@ void check_running() {
   if (finalised != 0)
     fail_init(ErrorCode::bad_argument, no_peer, "MPI is finalised already",
               "call MPI_Finalize after init");
+}
+
+// Of a rank's "I have come".
+constexpr int tag = 0;
+
+// MPI makes progress in calls only; they end within some steps of this once every rank has come.
+constexpr std::chrono::microseconds nap_max{200};
+
+// What an all_gather has under way. MPI reads and writes it until it ends.
+struct Gathering {
+  std::vector<MPI_Request> requests;
+  int my_bytes;
+  Blob mine;
+  std::vector<int> bytes;
+  std::vector<int> offsets;
+  Blob everyones;
+
+  MPI_Request* next() { return &requests.emplace_back(MPI_REQUEST_NULL); }
+};
+
+// What MPI may still read and write, as long as the process lives.
+std::vector<std::unique_ptr<Gathering>>& given_up() {
+  static auto* const kept = new std::vector<std::unique_ptr<Gathering>>;
+  return *kept;
+}
+
+std::int64_t ms_since(std::chrono::steady_clock::time_point start) {
+  using std::chrono::steady_clock;
+  return std::chrono::round<std::chrono::milliseconds>(steady_clock::now() - start).count();
+}
+
+// Whether all have ended before the deadline.
+bool wait_for(std::vector<MPI_Request>& requests, Deadline deadline) {
+  for (std::chrono::microseconds nap{1};; nap = std::min(2 * nap, nap_max)) {
+    int have_ended = 0;
+    check(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &have_ended,
+                      MPI_STATUSES_IGNORE),
+          "MPI_Testall");
+    if (have_ended != 0) return true;
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(nap);
+  }
 }
 
 // The launcher of one MPI starts programs of another as worlds of one, without a word.
@@ -83,7 +130,8 @@ MpiBootstrap::MpiBootstrap(MPI_Comm communicator) {
 MpiBootstrap::~MpiBootstrap() {
   int finalised = 0;
   MPI_Finalized(&finalised);
-  if (communicator_ != MPI_COMM_NULL && finalised == 0) MPI_Comm_free(&communicator_);
+  if (communicator_ != MPI_COMM_NULL && finalised == 0 && !is_given_up_)
+    MPI_Comm_free(&communicator_);
 }
 
 int MpiBootstrap::rank() const {
@@ -98,16 +146,65 @@ int MpiBootstrap::size() const {
   return size;
 }
 
-std::vector<Blob> MpiBootstrap::all_gather(BlobView mine, Deadline) {
+// At rank 0, which every other rank tells that it has come: only so is it known who has not.
+void MpiBootstrap::wait_for_ranks(Deadline deadline) {
+  const auto started = std::chrono::steady_clock::now();
+  std::vector<MPI_Request> arrivals(static_cast<std::size_t>(size()) - 1);
+  for (std::size_t i = 0; i < arrivals.size(); ++i) {
+    check(
+        MPI_Irecv(nullptr, 0, MPI_BYTE, static_cast<int>(i) + 1, tag, communicator_, &arrivals[i]),
+        "MPI_Irecv");
+  }
+  if (wait_for(arrivals, deadline)) return;
+  std::vector<std::size_t> missing;
+  for (std::size_t i = 0; i < arrivals.size(); ++i) {
+    int has_come = 0;
+    check(MPI_Test(&arrivals[i], &has_come, MPI_STATUS_IGNORE), "MPI_Test");
+    if (has_come != 0) continue;
+    missing.push_back(i + 1);
+    MPI_Cancel(&arrivals[i]);
+    MPI_Request_free(&arrivals[i]);
+  }
+  const std::size_t shown = std::min<std::size_t>(missing.size(), 16);
+  fail_timeout(fmt::format("rank{} {}{} of {} missing after {} ms", missing.size() == 1 ? "" : "s",
+                           fmt::join(std::span{missing}.first(shown), ", "),
+                           shown < missing.size() ? ", …" : "", size(), ms_since(started)));
+}
+
+void MpiBootstrap::fail_timeout(const std::string& cause) {
+  is_given_up_ = true;
+  fail_init(ErrorCode::timeout, no_peer, cause,
+            "look at what the ranks that did not come have said, and whether each calls init");
+}
+
+std::vector<Blob> MpiBootstrap::all_gather(BlobView mine, Deadline deadline) {
   check_running();
+  if (is_given_up_) fail_timeout("an all_gather before did not end in time");
+  const auto started = std::chrono::steady_clock::now();
   const auto ranks = static_cast<std::size_t>(size());
   const bool fits = mine.size() <= bootstrap::blob_bytes_max;
-  const int my_bytes = fits ? static_cast<int>(mine.size()) : too_long;
-  std::vector<int> bytes(ranks);
-  check(MPI_Allgather(&my_bytes, 1, MPI_INT, bytes.data(), 1, MPI_INT, communicator_),
-        "MPI_Allgather");
+  auto gathering = std::make_unique<Gathering>();
+  gathering->my_bytes = fits ? static_cast<int>(mine.size()) : too_long;
+  if (fits) gathering->mine.assign(mine.begin(), mine.end());
+  std::vector<int>& bytes = gathering->bytes;
+  bytes.resize(ranks);
+  std::vector<int>& offsets = gathering->offsets;
+  offsets.resize(ranks);
+  const auto finish = [&](std::string_view call) {
+    const bool have_ended = wait_for(gathering->requests, deadline);
+    gathering->requests.clear();
+    if (have_ended) return;
+    given_up().push_back(std::move(gathering));
+    fail_timeout(fmt::format("{} has not ended after {} ms", call, ms_since(started)));
+  };
+  if (rank() == 0) wait_for_ranks(deadline);
+  else
+    check(MPI_Isend(nullptr, 0, MPI_BYTE, 0, tag, communicator_, gathering->next()), "MPI_Isend");
+  check(MPI_Iallgather(&gathering->my_bytes, 1, MPI_INT, bytes.data(), 1, MPI_INT, communicator_,
+                       gathering->next()),
+        "MPI_Iallgather");
+  finish("MPI_Iallgather");
 
-  std::vector<int> offsets(ranks);
   std::size_t total = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     if (bytes[rank] < 0) {
@@ -126,10 +223,12 @@ std::vector<Blob> MpiBootstrap::all_gather(BlobView mine, Deadline) {
                 "meet over TCP: QPMESH_ROOT=host:port");
     }
   }
-  Blob everyones(total);
-  check(MPI_Allgatherv(mine.data(), my_bytes, MPI_BYTE, everyones.data(), bytes.data(),
-                       offsets.data(), MPI_BYTE, communicator_),
-        "MPI_Allgatherv");
+  Blob& everyones = gathering->everyones;
+  everyones.resize(total);
+  check(MPI_Iallgatherv(gathering->mine.data(), gathering->my_bytes, MPI_BYTE, everyones.data(),
+                        bytes.data(), offsets.data(), MPI_BYTE, communicator_, gathering->next()),
+        "MPI_Iallgatherv");
+  finish("MPI_Iallgatherv");
   std::vector<Blob> blobs;
   blobs.reserve(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) {

@@ -3,15 +3,19 @@
 
 #include <mpi.h>
 
+#include <string>
+#include <vector>
+
 #include "qpmesh/bootstrap.hpp"
 
 namespace qpmesh {
 
 // All-gathers over a duplicate of the communicator, which must not be freed before init returns.
 // MPI must be initialised and not finalised (Error{bad_argument} otherwise); it is not used after
-// init. The deadline cannot interrupt MPI's own calls. Error{bad_config} when MPI_COMM_WORLD is
-// this process alone although the launcher's environment says that there are many: the launcher was
-// another MPI's.
+// init. Past the deadline Error{timeout}, at rank 0 with the ranks that are missing; MPI cannot
+// take back what it was asked, so all_gather fails at once from then on. Error{bad_config} when
+// MPI_COMM_WORLD is this process alone although the launcher's environment says that there are
+// many: the launcher was another MPI's.
 class MpiBootstrap final : public Bootstrap {
  public:
   // Collective over the communicator.
@@ -25,7 +29,11 @@ class MpiBootstrap final : public Bootstrap {
   std::vector<Blob> all_gather(BlobView mine, Deadline deadline) override;
 
  private:
+  void wait_for_ranks(Deadline deadline);
+  [[noreturn]] void fail_timeout(const std::string& cause);
+
   MPI_Comm communicator_ = MPI_COMM_NULL;
+  bool is_given_up_ = false;  // after a timeout: it is used no more, and never freed
 };
 
 }  // namespace qpmesh

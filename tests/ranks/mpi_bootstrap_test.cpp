@@ -1,12 +1,16 @@
 // Run by mpirun. One program, in order: before MPI_Init, while MPI runs, after MPI_Finalize.
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "qpmesh/error.hpp"
 #include "qpmesh/mpi.hpp"
 #include "tests/support/expected_error.hpp"
 
 namespace qpmesh {
 namespace {
+
+using namespace std::chrono_literals;
 
 Blob blob_of(int rank, std::size_t bytes) { return Blob(bytes, static_cast<std::byte>(rank + 1)); }
 
@@ -83,6 +87,28 @@ TEST(mpi_bootstrap, tells_every_rank_whose_blob_is_too_long) {
   }
   EXPECT_EQ(bootstrap.all_gather(blob_of(0, 1), no_deadline).size(),
             static_cast<std::size_t>(bootstrap.size()));
+}
+
+TEST(mpi_bootstrap, gives_up_at_the_deadline_and_names_who_has_not_come) {
+  MpiBootstrap bootstrap{MPI_COMM_WORLD};
+  const auto gather = [&] {
+    bootstrap.all_gather(blob_of(0, 1), std::chrono::steady_clock::now() + 200ms);
+  };
+  const bool am_missing = bootstrap.rank() == 1;
+  if (!am_missing) {
+    for (const std::string cause : {bootstrap.rank() == 0 ? "rank 1 of 3 missing after"
+                                                          : "MPI_Iallgather has not ended after",
+                                    "an all_gather before did not end in time"}) {
+      try {
+        gather();
+        FAIL() << "no error";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::timeout);
+        EXPECT_NE(error.detail().cause.find(cause), std::string::npos) << error.what();
+      }
+    }
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
 }
 
 TEST(mpi_bootstrap, refuses_an_mpi_that_is_finalised) {
