@@ -67,7 +67,9 @@ void Report::attempt(int rank, const std::function<void()>& step) {
   try {
     step();
   } catch (...) {
-    fail(detail_of_current_exception(rank));
+    ErrorDetail detail = detail_of_current_exception(rank);
+    const bool consequence = detail.code == ErrorCode::timeout;
+    fail(std::move(detail), consequence);
   }
 }
 

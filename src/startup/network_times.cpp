@@ -302,9 +302,10 @@ std::optional<NetworkTimes> measure_network(Bootstrap& bootstrap,
   nodes.reserve(static_cast<std::size_t>(context->size()));
   for (int rank = 0; rank < context->size(); ++rank) nodes.push_back(context->node_of(rank));
   const auto measured = [&] {
+    const Deadline end = bootstrap::leaving_time_to_agree(context->system(), deadline);
     for (const std::pair<int, int>& pair : measuring_pairs(nodes)) {
       if (pair.first == context->rank() || pair.second == context->rank())
-        found = measure_between(context, communicator, pair, shares_cores, deadline);
+        found = measure_between(context, communicator, pair, shares_cores, end);
     }
     base::ByteWriter out;
     for (double NetworkTimes::*const time : fields)

@@ -623,6 +623,20 @@ TEST(agreement, prefers_a_cause_over_an_earlier_ranks_consequence) {
   }
 }
 
+TEST(agreement, prefers_a_cause_over_the_timeout_of_who_waited_for_it) {
+  std::vector<bootstrap::Report> reports(2);
+  reports[0].attempt(
+      0, [] { throw Error{bootstrap::init_error(ErrorCode::timeout, 1, "nothing came")}; });
+  reports[1].attempt(
+      1, [] { throw Error{bootstrap::init_error(ErrorCode::no_resource, 1, "no descriptor")}; });
+  try {
+    bootstrap::throw_agreed_failure(reports);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.cause(), "no descriptor (reported by rank 1)");
+  }
+}
+
 TEST(agreement, refuses_proofs_that_are_not_mutual) {
   std::vector<bootstrap::Neighbours> neighbours(3);
   neighbours[0].proved = {1};
