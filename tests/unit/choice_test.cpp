@@ -237,13 +237,12 @@ TEST(selector, refuses_what_is_unknown_or_does_not_apply_whoever_wants_it) {
                     {ErrorCode::bad_argument, no_peer, "",
                      "binomial does not apply to blocks of unequal lengths", "these do: linear"}),
             "");
-  EXPECT_EQ(
-      refusal(
-          [&] { selector.select({.size = 4}, Collective::scan, "quick"); },
-          {ErrorCode::bad_argument, no_peer, "", "'quick' is no algorithm of scan",
-           "known: doubling, chain, binary_tree, one_shot, one_pass, one_pass_streamed, leaders, "
-           "lanes, multiport"}),
-      "");
+  EXPECT_EQ(refusal([&] { selector.select({.size = 4}, Collective::scan, "quick"); },
+                    {ErrorCode::bad_argument, no_peer, "", "'quick' is no algorithm of scan",
+                     "known: doubling, chain, binary_tree, one_shot, one_pass, one_pass_streamed, "
+                     "cma, leaders, "
+                     "lanes, multiport"}),
+            "");
 }
 
 TEST(selector, takes_rows_of_a_node_only_there_and_where_they_apply) {

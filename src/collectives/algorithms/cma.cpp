@@ -9,9 +9,10 @@
 // reduces them; in an allreduce it then copies the others' slices of the result from where they
 // were reduced. What lies in Buffers is reduced where it lies. Nothing is staged, what other cores
 // have written crosses once, and there are three steps however long the vector is, which ranks that
-// share cores wait for. In rank order: ordered reductions included; the same bits on every rank.
-// Cost per rank: (N-1)/N S copied and reduced; an allreduce (N-1)/N S copied once more; a call of
-// the system for each copy.
+// share cores wait for. In a reduce the root reads all vectors, in a scan each rank those before
+// it, and who is read waits for that. In rank order: ordered reductions included; the same bits on
+// every rank. Cost per rank: (N-1)/N S copied and reduced; an allreduce (N-1)/N S copied once more;
+// in a reduce the root (N-1) S, in a scan the last rank; a call of the system for each copy.
 // Sources: D. Buntinas, G. Mercier, W. Gropp, 2006; J. Vienne's CMA in MVAPICH2, and Open MPI's
 // btl/vader. Reductions: J. Hashmi, S. Chakraborty, M. Bayatpour, H. Subramoni, D. Panda,
 // "Designing efficient shared address space reduction collectives for multi-/many-cores", 2018,
@@ -33,6 +34,13 @@ namespace {
 bool fits(const CallShape& shape) {
   return shape.cma && !shape.uneven && shape.size > 1 && shape.size <= node_ranks_max &&
          shape.bytes > 0;
+}
+
+// The same where one rank reads the whole vectors of others: of many ranks too much.
+bool fits_reader(const CallShape& shape) {
+  constexpr int ranks_max = 16;
+  constexpr std::size_t bytes_max = std::size_t{32} << 10;  // of more ranks
+  return fits(shape) && (shape.size <= ranks_max || shape.bytes <= bytes_max);
 }
 
 // Publishes, does something else, and takes what a member exposes, which may fill the end of the
@@ -240,6 +248,12 @@ double slice_calls(const CallShape& shape) {
   return (shape.ranks() - 1) * std::ceil(shape.block_bytes() / part_bytes);
 }
 
+// The same for all of everybody's vector.
+double vector_calls(const CallShape& shape) {
+  const auto part_bytes = static_cast<double>(part_bytes_of(shape.size, shape.element_bytes));
+  return (shape.ranks() - 1) * std::ceil(shape.vector_bytes() / part_bytes);
+}
+
 // Memory for a part of every other rank's slice, each aligned.
 struct PartMemory {
   PartMemory(const Group& group, std::size_t slice_bytes, std::size_t element_bytes)
@@ -273,6 +287,98 @@ std::optional<int> reduce_exposed(const Group& group, const NodeOperation& node,
     group.reduce(arguments.reducer, target + begin, sources, part_bytes);
   }
   return std::nullopt;
+}
+
+// Only the root reads, and the others wait until it has.
+Task reduce(Group group, const Arguments& arguments) {
+  NodeOperation node{group};
+  const std::size_t bytes = arguments.bytes();
+  co_await node.own_slot();
+  if (group.rank() != arguments.root) {
+    node.expose(arguments.in, bytes);
+    co_await node.member(arguments.root, 1);
+    co_return;
+  }
+  const PartMemory memory{group, bytes, arguments.element_bytes};
+  co_await node.all(1);
+  const auto unread = reduce_exposed(group, node, arguments, memory, arguments.out, 0, bytes);
+  if (unread) co_await node.failure_of(*unread);
+  co_await node.none_revoked();
+  node.publish({});
+}
+
+Cost reduce_cost(const CallShape& shape, const CostModel& model) {
+  const double others = (shape.ranks() - 1) * shape.vector_bytes();
+  return core_cost(shape, model, 2, {},
+                   {.reduce = others,
+                    .stream = 2 * shape.vector_bytes(),
+                    .system_calls = vector_calls(shape),
+                    .system_copies = others});
+}
+
+// target = the vectors of the ranks before this one, and its own but in an exscan, reduced. Returns
+// the rank, if any, whose vector could not be read.
+template <Collective collective>
+std::optional<int> reduce_before_exposed(const Group& group, const NodeOperation& node,
+                                         const Arguments& arguments, const PartMemory& memory,
+                                         std::byte* target) {
+  constexpr bool is_exclusive = collective == Collective::exscan;
+  const std::size_t bytes = arguments.bytes();
+  std::optional<int> unread;
+  for (std::size_t begin = 0; begin < bytes && !unread; begin += memory.part_bytes) {
+    const std::size_t part_bytes = std::min(memory.part_bytes, bytes - begin);
+    std::byte* unused = memory.scratch.data();
+    reduce_before(group, arguments.reducer, target + begin,
+                  is_exclusive ? nullptr : arguments.in + begin, part_bytes,
+                  [&](int rank) -> const std::byte* {
+                    if (node.is_in_arena(rank)) return node.data_of(rank, begin, part_bytes);
+                    std::byte* const part = std::exchange(unused, unused + memory.stride_bytes);
+                    if (!node.copy_exposed(rank, part, begin, part_bytes)) unread = rank;
+                    return part;
+                  });
+  }
+  return unread;
+}
+
+// A rank's step 2 says that it has read the vectors of those before it. A result that goes where
+// others still read waits for that of those behind it.
+template <Collective collective>
+Task scan(Group group, const Arguments& arguments) {
+  NodeOperation node{group};
+  const int rank = group.rank();
+  const std::size_t bytes = arguments.bytes();
+  const bool gives = rank + 1 < group.size();
+  const bool is_late = gives && arguments.in == arguments.out && rank > 0;
+  const Scratch result{group, is_late ? bytes : 0};
+  std::byte* const target = is_late ? result.data() : arguments.out;
+  co_await node.own_slot();
+  node.expose(arguments.in, bytes);
+  if (rank == 0) {
+    if (collective == Collective::scan && arguments.in != arguments.out)
+      group.copy(arguments.out, arguments.in, bytes);
+  } else if (collective == Collective::exscan && rank == 1) {
+    co_await node.member(0, 1);
+    if (!node.copy_exposed(0, target, 0, bytes)) co_await node.failure_of(0);
+  } else {
+    co_await node.members({0, rank}, 1);
+    const PartMemory memory{group, bytes, arguments.element_bytes};
+    const auto unread = reduce_before_exposed<collective>(group, node, arguments, memory, target);
+    if (unread) co_await node.failure_of(*unread);
+    co_await node.none_revoked();
+  }
+  node.advance(2);
+  if (gives) co_await node.members({rank + 1, group.size()}, 2);
+  if (is_late) group.copy(arguments.out, target, bytes);
+}
+
+// Of the last rank, which all wait for.
+Cost scan_cost(const CallShape& shape, const CostModel& model) {
+  const double others = (shape.ranks() - 1) * shape.vector_bytes();
+  return core_cost(shape, model, 2,
+                   {.reduce = others,
+                    .stream = 2 * shape.vector_bytes(),
+                    .system_calls = vector_calls(shape),
+                    .system_copies = others});
 }
 
 Task reduce_scatter(Group group, const Arguments& arguments) {
@@ -343,6 +449,13 @@ extern constexpr Algorithm allgather_cma{Collective::allgather, "cma", fits, all
                                          take_blocks<Collective::allgather>};
 extern constexpr Algorithm alltoall_cma{Collective::alltoall, "cma", fits, alltoall_cost,
                                         take_blocks<Collective::alltoall>};
+extern constexpr Algorithm reduce_cma{Collective::reduce, "cma",  fits_reader,
+                                      reduce_cost,        reduce, Bits::of_rank_order};
+extern constexpr Algorithm scan_cma{
+    Collective::scan, "cma", fits_reader, scan_cost, scan<Collective::scan>, Bits::of_rank_order};
+extern constexpr Algorithm exscan_cma{
+    Collective::exscan, "cma", fits_reader, scan_cost, scan<Collective::exscan>,
+    Bits::of_rank_order};
 extern constexpr Algorithm reduce_scatter_cma{
     Collective::reduce_scatter, "cma",          fits,
     reduce_scatter_cost,        reduce_scatter, Bits::of_rank_order};

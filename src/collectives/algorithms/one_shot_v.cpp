@@ -17,8 +17,10 @@
 namespace qpmesh::collectives {
 namespace {
 
-// Longer vectors are not staged.
-constexpr std::size_t published_bytes_max = std::size_t{512} << 10;
+// Longer vectors are not staged: where each rank has a core one copy takes less time than two, and
+// who shares one would have to wait for it until the others have read.
+constexpr std::size_t staged_bytes_max = std::size_t{8} << 10;
+constexpr std::size_t staged_bytes_max_on_shared_cores = std::size_t{512} << 10;
 
 // The ranks read each other's memory, and only some of them know each length.
 bool fits(const CallShape& shape) {
@@ -54,7 +56,8 @@ struct Given {
   bool is_exposed = false;
 
   Given() = default;
-  Given(const std::byte* of_vector, const Blocks& of_blocks, int taker, int kept_block) noexcept
+  Given(const Group& group, const std::byte* of_vector, const Blocks& of_blocks, int taker,
+        int kept_block) noexcept
       : vector{of_vector}, blocks{of_blocks}, first_taker{taker}, kept{kept_block} {
     staged_bytes = list_bytes();
     for (int block = 0; block < blocks.block_count; ++block) {
@@ -63,7 +66,8 @@ struct Given {
       staged_bytes = place_of(staged_bytes, bytes) + bytes;
       vector_bytes = std::max(vector_bytes, blocks.first_bytes(block) + bytes);
     }
-    is_exposed = staged_bytes > published_bytes_max;
+    is_exposed = staged_bytes > (group.node().shares_cores() ? staged_bytes_max_on_shared_cores
+                                                             : staged_bytes_max);
   }
   bool is_something() const noexcept { return vector_bytes > 0; }
   std::size_t length_bytes(int block) const noexcept {
@@ -170,7 +174,7 @@ struct Gather {
   static constexpr SlotBank bank = SlotBank::ahead;
   static Given given(const Group& group, const Arguments& arguments) {
     if (group.rank() == arguments.root) return {};
-    return {arguments.in, only_block(arguments), arguments.root, Given::none};
+    return {group, arguments.in, only_block(arguments), arguments.root, Given::none};
   }
   static RankRange givers(const Group& group, const Arguments& arguments) {
     return group.rank() == arguments.root ? RankRange{0, group.size()} : RankRange{};
@@ -199,7 +203,7 @@ struct Scatter : FromTable {
   static constexpr SlotBank bank = SlotBank::ahead;
   static Given given(const Group& group, const Arguments& arguments) {
     if (group.rank() != arguments.root) return {};
-    return {arguments.in, arguments.in_blocks, 0, arguments.root};
+    return {group, arguments.in, arguments.in_blocks, 0, arguments.root};
   }
   static RankRange givers(const Group& group, const Arguments& arguments) {
     return group.rank() == arguments.root ? RankRange{}
@@ -218,7 +222,7 @@ struct Scatter : FromTable {
 struct Alltoall : FromTable {
   static constexpr SlotBank bank = SlotBank::together;
   static Given given(const Group& group, const Arguments& arguments) {
-    return {arguments.in, arguments.in_blocks, 0, group.rank()};
+    return {group, arguments.in, arguments.in_blocks, 0, group.rank()};
   }
   static RankRange givers(const Group& group, const Arguments& /*arguments*/) {
     return {0, group.size()};
