@@ -24,7 +24,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import qpmesh_torch
 
-rank, size = int(os.environ["QPMESH_RANK"]), int(os.environ["QPMESH_SIZE"])
+rank, size = int(os.environ.get("QPMESH_RANK", 0)), int(os.environ.get("QPMESH_SIZE", 1))
 
 
 def store(name):
@@ -179,7 +179,9 @@ def main():
     options.add_argument("what", choices=["allreduce", "ddp", "tokens", "init"])
     options.add_argument("--rounds", type=int, default=7)
     options.add_argument("--threads", type=int, default=1, help="of OpenMP, for each rank")
-    options = options.parse_args()
+    parser, options = options, options.parse_args()
+    if "QPMESH_JOB" not in os.environ:
+        parser.error("qpmesh-run starts the ranks")
     torch.set_num_threads(options.threads)
     dist.init_process_group("qpmesh", store=store("world"), rank=rank, world_size=size)
     # Each chooses its algorithms for itself.
