@@ -17,6 +17,7 @@
 #include "messaging/matching.hpp"
 #include "messaging/messaging.hpp"
 #include "messaging/patience.hpp"
+#include "messaging/rings/ready_receive.hpp"
 #include "messaging/rings/receive_ring.hpp"
 #include "messaging/rings/send_ring.hpp"
 #include "messaging/slot_map.hpp"
@@ -24,10 +25,15 @@
 namespace qpmesh::messaging {
 
 using Ring = SendRing<ProcessAtomics>;
+using Ready = ReadyReceive<ProcessAtomics>;
 
 // Shorter payloads are stored through the caches, wherever the cores are.
 inline constexpr std::size_t store_choice_bytes_min = std::size_t{2} << 10;
 inline constexpr std::size_t long_way_bytes_min = std::size_t{4} << 10;
+// Longer messages, up to so many bytes, are worth a call of the system where their receiver stands
+// ready.
+inline constexpr std::size_t ready_bytes_min = std::size_t{4} << 10;
+inline constexpr std::size_t ready_bytes_max = std::size_t{32} << 10;
 
 // A message that its receiver copies by itself.
 struct Pull {
@@ -78,6 +84,12 @@ struct Peer {
                          : reinterpret_cast<transport::FillGuard*>(neighbour->at(
                                places.remote_slot.offset + RingLayout::fill_guard_offset,
                                sizeof(transport::FillGuard)))},
+        ready{*reinterpret_cast<Ready*>(places.slot + RingLayout::ready_receive_offset)},
+        remote_ready{
+            copies_private()
+                ? reinterpret_cast<const Ready*>(neighbour->at(
+                      places.remote_slot.offset + RingLayout::ready_receive_offset, sizeof(Ready)))
+                : nullptr},
         remote_revocations{places.remote_revocations},
         is_self{places.is_self},
         eager{wanted.within(places.layout)} {}
@@ -97,9 +109,15 @@ struct Peer {
   FastestWays<store_choice_bytes_min, 5> stores;
   // How long private messages of the peer come, by placement (rendezvous/ways.cpp).
   std::array<FastestWays<long_way_bytes_min, 12>, 3> long_ways;
-  int long_timed = 0;     // of those under way: as long as there are any, all ends are noted
-  Deadline long_ended{};  // the last one
-  Pull filling;           // without receive: none. The peer has begun to fill it
+  int long_timed = 0;            // of those under way: as long as there are any, all ends are noted
+  Deadline long_ended{};         // the last one
+  Ready& ready;                  // ours, of what this peer sends
+  const Ready* remote_ready;     // the peer's; nullptr: it has none
+  bool was_pulled_from = false;  // while it stood in a send; we have sent nothing since
+  Patience ready_patience;       // until it stands ready then
+  // Whether to stand ready has been faster, by the length of the receive.
+  FastestWays<2 * ready_bytes_min, 4> ready_ways;
+  Pull filling;  // without receive: none. The peer has begun to fill it
   transport::RemoteAddress remote_revocations;
   bool is_self;
   EagerBytes eager;

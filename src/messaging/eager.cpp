@@ -129,6 +129,27 @@ bool has_units(Peer& peer, std::size_t bytes) noexcept {
   return peer.out.has_units(bytes);
 }
 
+// Then one copy is faster than two, and its receiver makes it now. Who was in a send until we had
+// its message is on its way to its next call: it is given a moment to get there.
+bool stands_ready(Peer& peer, const Outgoing& message) noexcept {
+  if (message.bytes <= ready_bytes_min || message.bytes > ready_bytes_max ||
+      peer.remote_ready == nullptr)
+    return false;
+  const std::uint32_t name = Ready::name_of(message.communicator, message.key, message.signature);
+  const auto is_ready = [&] {
+    return peer.remote_ready->is_for(name, message.bytes, peer.out.lines_sent());
+  };
+  if (!std::exchange(peer.was_pulled_from, false)) return is_ready();
+  const int spins = peer.ready_patience.spins();
+  bool ready = is_ready();
+  for (int spin = 0; spin < spins && !ready; ++spin) {
+    base::cpu_pause();
+    ready = is_ready();
+  }
+  if (spins > 0) peer.ready_patience.note(ready);
+  return ready;
+}
+
 bool try_offer(Core& core, Peer& peer, SendOperation& send) {
   Record record;
   offer(core, peer, send, record);
@@ -158,7 +179,8 @@ Ring::Sent post_eagerly(Core& core, Peer& peer, const Outgoing& message) {
   const std::size_t record_bytes =
       peer.out.stores() ? two_lines_inline_bytes_max : inline_bytes_max;
   if (message.bytes <= record_bytes) return post_as_record(core, peer, message);
-  if (message.bytes <= peer.eager.max(message.key) && has_units(peer, message.bytes))
+  if (message.bytes <= peer.eager.max(message.key) && !stands_ready(peer, message) &&
+      has_units(peer, message.bytes))
     return post_with_payload(core, peer, message);
   return message.bytes <= inline_bytes_max ? post_as_record(core, peer, message)
                                            : Ring::Sent::no_units;
@@ -173,7 +195,9 @@ bool try_send(Core& core, Peer& peer, SendOperation& send) {
     return true;
   }
   if (sent != Ring::Sent::no_units) return false;
-  if (send.bytes <= peer.eager.max(send.key) && !send.synchronous) ++core.counters.degraded;
+  if (send.bytes <= peer.eager.max(send.key) && !send.synchronous &&
+      !peer.out.has_units(send.bytes))
+    ++core.counters.degraded;
   return try_offer(core, peer, send);
 }
 

@@ -66,6 +66,42 @@ void start_or_fail(Core& core, Operation& operation, Begin&& begin_it) noexcept 
   }
 }
 
+// A blocking receive's, while it looks at nothing but its source.
+class Standing {
+ public:
+  Standing(const Core& core, Peer& peer, const ReceiveOperation& receive)
+      : core_{core}, peer_{peer}, receive_{receive} {
+    if (!core.config.measures || !peer.copies_private() || receive.any_tag ||
+        receive.capacity_bytes <= ready_bytes_min ||
+        receive.capacity_bytes > std::min(ready_bytes_max, peer.eager.max(receive.key)))
+      return;
+    ways_ = &peer.ready_ways.of(receive.capacity_bytes);
+    use_ = ways_->next(2);
+    if (use_.timed) begun_ = core.system.now();
+    if (use_.way == ready)
+      peer.ready.begin(Ready::name_of(receive.communicator, receive.key, receive.signature),
+                       receive.capacity_bytes, peer.in.consumed().lines);
+  }
+  ~Standing() {
+    if (ways_ == nullptr) return;
+    if (use_.way == ready) peer_.ready.end();
+    if (use_.timed && receive_.done && receive_.failure == nullptr)
+      ways_->took(use_.way, nanoseconds(core_.system.now() - begun_));
+  }
+  Standing(const Standing&) = delete;
+  Standing& operator=(const Standing&) = delete;
+
+ private:
+  static constexpr std::size_t ready = 1;  // what is predicted comes first: the ring
+
+  const Core& core_;
+  Peer& peer_;
+  const ReceiveOperation& receive_;
+  FastestWay* ways_ = nullptr;
+  FastestWay::Use use_;
+  Deadline begun_;
+};
+
 }  // namespace
 
 Messaging::Messaging(progress::Engine& engine, const base::System& system, const base::Log& log,
@@ -138,6 +174,7 @@ bool Messaging::spin_for(const ReceiveOperation& receive) {
   if (!peer.capabilities.loads_peer_memory) return false;  // its records come through a device
   const bool own_core = core_->config.spins_max > 0;
   const int spins = own_core ? core_->config.spins_max : peer.patience.spins();
+  const Standing standing{*core_, peer, receive};
   for (int spin = 0; spin < spins && !receive.done; ++spin) {
     if (peer.in.has_news()) poll_peer(*core_, peer);
     else base::cpu_pause();

@@ -53,6 +53,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"truncated_passes_on_to_the_receive_behind", {2}},
                     Case{"many_unexpected", {2}},
                     Case{"too_many_unexpected", {2}, {"QPMESH_UNEXPECTED_MESSAGES_MAX=50"}},
+                    Case{"messages_of_some_kib_wait_for_nobody", {2}},
                     Case{"receive_deadline_leaves_all_well", {2}}),
     name_of);
 

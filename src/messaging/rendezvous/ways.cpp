@@ -25,6 +25,11 @@ bool take_fastest_way(Core& core, Peer& peer, ReceiveOperation& receive, const O
   receive.timed_way = ReceiveOperation::not_timed;
   if (receive.combine != nullptr) return pull(core, peer, receive, offered, true);
   if (!core.config.measures) return pull(core, peer, receive, offered, true);
+  // One that could have come eagerly is offered because its receiver stands ready.
+  if (receive.message_bytes <= peer.eager.max(receive.message_key)) {
+    peer.was_pulled_from = true;
+    return pull(core, peer, receive, offered, true, Help::not_wanted);
+  }
   const std::size_t placement = placement_of(receive, offered);
   // Who has long messages for us while we have some for it makes copies of its own meanwhile: to
   // stream is to make two of each.

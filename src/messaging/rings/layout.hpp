@@ -28,6 +28,8 @@ struct RingLayout {
   static constexpr std::size_t credit_cell_offset = record_ring_lines * line_bytes;
   // A guard for the part of a message that the sender copies: ours, in the line behind the cell.
   static constexpr std::size_t fill_guard_offset = credit_cell_offset + line_bytes;
+  // What we wait for of this peer's (rings/ready_receive.hpp), in the same line.
+  static constexpr std::size_t ready_receive_offset = fill_guard_offset + 8;
   // Words by which two rails agree (transport/rails.hpp), in the same line.
   static constexpr std::size_t rail_notice_offset = fill_guard_offset + 16;
   // Behind those three words: how often the peer has taken memory back (SendRing::tell_revokes).

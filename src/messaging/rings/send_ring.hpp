@@ -190,6 +190,8 @@ class SendRing {
   }
   bool completed(std::uint64_t told) const noexcept { return connection_.completed() >= told; }
 
+  // Behind all that were posted.
+  std::uint64_t lines_sent() const noexcept { return lines_.sent(); }
   // Tells the peer what we have consumed, without a record.
   Sent return_credits(const Credits& consumed) {
     const bool immediate = capabilities_.small == transport::Notification::immediate;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <random>
 
 #include "program/scenario.hpp"
 
@@ -321,6 +322,66 @@ void too_many_unexpected(Communicator& world, Arguments) {
   std::_Exit(0);  // the communicator is broken: there is nothing to finish
 }
 
+// Eager ones keep no sender waiting, whether a receiver stands ready for one of them or not.
+void messages_of_some_kib_wait_for_nobody(Communicator& world, Arguments) {
+  constexpr std::array<std::size_t, 6> lengths{4096, 4097, 9000, 16384, 20001, 32768};
+  constexpr std::size_t long_bytes = 1 << 20;
+  const int other = 1 - world.rank();
+  std::mt19937 random{20261127};  // the same on both ranks
+  for (int round = 0; round < 1200; ++round) {
+    const std::size_t bytes = lengths[random() % lengths.size()];
+    const bool is_first = world.rank() == static_cast<int>(random() % 2);
+    const auto send = [&](int seed, int tag = 0) { world.send(pattern(bytes, seed), other, tag); };
+    const auto receive = [&](int seed, int tag = 0) {
+      Bytes data(bytes, 0xEE);
+      check_status(world.receive(data, other, tag), other, tag, bytes);
+      check_pattern(data, seed);
+    };
+    switch (random() % 6) {
+      case 0:  // there and back
+        is_first ? send(round) : receive(round);
+        is_first ? receive(round + 1) : send(round + 1);
+        break;
+      case 1:  // both at once
+        send(world.rank());
+        receive(other);
+        break;
+      case 2:
+        for (int i = 0; i < 5; ++i) is_first ? send(i) : receive(i);
+        break;
+      case 3: {  // the second one is received only behind a message that waits for its receive
+        Bytes long_one(long_bytes, 0xEE);
+        if (is_first) {
+          send(1);
+          send(2);
+          world.receive(long_one, other);
+          check_pattern(long_one, 3);
+        } else {
+          receive(1);
+          world.send(pattern(long_bytes, 3), other);
+          receive(2);
+        }
+        break;
+      }
+      case 4:  // in another order
+        for (const int tag : {1, 2}) is_first ? send(tag, tag) : receive(3 - tag, 3 - tag);
+        break;
+      default:
+        if (is_first) {
+          send(round);
+          check_equal(world.receive<int>(other).front(), 1);
+        } else {
+          Bytes shorter(bytes / 2);
+          Expected expected = truncated("receive", bytes, shorter.size());
+          expected.peer = other;
+          expect_error([&] { world.receive(shorter, other); }, expected);
+          world.send(1, other);  // whose message has not been received
+          receive(round);
+        }
+    }
+  }
+}
+
 void receive_deadline_leaves_all_well(Communicator& world, Arguments) {
   std::vector<int> value(1);
   const auto begin = std::chrono::steady_clock::now();
@@ -394,6 +455,7 @@ std::vector<Scenario> message_scenarios() {
                    truncated_passes_on_to_the_receive_behind),
           in_world("many_unexpected", many_unexpected),
           in_world("too_many_unexpected", too_many_unexpected),
+          in_world("messages_of_some_kib_wait_for_nobody", messages_of_some_kib_wait_for_nobody),
           in_world("receive_deadline_leaves_all_well", receive_deadline_leaves_all_well),
           in_world("a_rank_without_descriptors_answers_when_it_has_one",
                    a_rank_without_descriptors_answers_when_it_has_one)};
