@@ -88,6 +88,37 @@ int main(int argc, char** argv) {
   compare(
       "barrier", rank, [&] { MPI_Barrier(MPI_COMM_WORLD); },
       [&] { require(qpmesh_barrier(c_world, nullptr)); }, [&] { world.barrier(); });
+  compare(
+      "reduce 8 B", rank,
+      [&] { MPI_Reduce(in.data(), out.data(), 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD); },
+      [&] {
+        require(qpmesh_reduce(c_world, in.data(), out.data(), 1, QPMESH_FLOAT64, QPMESH_SUM, 0,
+                              nullptr));
+      },
+      [&] { world.reduce(in, out, qpmesh::sum, 0); });
+  compare(
+      "scan 8 B", rank,
+      [&] { MPI_Scan(in.data(), out.data(), 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD); },
+      [&] {
+        require(
+            qpmesh_scan(c_world, in.data(), out.data(), 1, QPMESH_FLOAT64, QPMESH_SUM, nullptr));
+      },
+      [&] { world.scan(in, out, qpmesh::sum); });
+  std::vector<double> all(static_cast<std::size_t>(size));
+  compare(
+      "gather 8 B", rank,
+      [&] { MPI_Gather(in.data(), 1, MPI_DOUBLE, all.data(), 1, MPI_DOUBLE, 0, MPI_COMM_WORLD); },
+      [&] {
+        require(qpmesh_gather(c_world, in.data(), all.data(), 1, QPMESH_FLOAT64, 0, nullptr));
+      },
+      [&] { world.gather(in, all, 0); });
+  compare(
+      "scatter 8 B", rank,
+      [&] { MPI_Scatter(all.data(), 1, MPI_DOUBLE, out.data(), 1, MPI_DOUBLE, 0, MPI_COMM_WORLD); },
+      [&] {
+        require(qpmesh_scatter(c_world, all.data(), out.data(), 1, QPMESH_FLOAT64, 0, nullptr));
+      },
+      [&] { world.scatter(all, out, 0); });
   const int right = (rank + 1) % size;
   const int left = (rank + size - 1) % size;
   compare(
