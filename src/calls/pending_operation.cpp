@@ -136,11 +136,21 @@ Status finish_late(PendingOperation& request, Others others) {
   return settle(request);
 }
 
+bool spin_for_receive(PendingOperation& request) {
+  messaging::Messaging& messaging = request.communicator->context().messaging();
+  return wait_guarded(
+      request, [&] { return messaging.spin_for(request.receive); },
+      [&] { return request.receive.done; });
+}
+
 Status finish_waiting(PendingOperation& request, Others others) {
   if (Status status; settle_if_well(request, status)) return status;
   const auto is_done = [&] { return request.done(); };
-  return is_done() || wait_until(request, is_done, others) ? settle(request)
-                                                           : finish_late(request, others);
+  const bool only_receives = request.has_receive && !request.has_send && !request.has_task;
+  const bool came = !is_done() && only_receives && spin_for_receive(request);
+  if (came) request.communicator->context().engine().run_ready();  // on_end is told by this call
+  const bool done = is_done() || wait_until(request, is_done, others);
+  return done ? settle(request) : finish_late(request, others);
 }
 
 bool take_back(PendingOperation& request) noexcept {

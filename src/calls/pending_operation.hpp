@@ -103,6 +103,9 @@ bool wait_until(PendingOperation& waiting, Done&& done, Others others = {},
       done);
 }
 
+// The beginning of a wait for a receive and nothing else: looks at its source alone (spin_for).
+bool spin_for_receive(PendingOperation& waiting);
+
 // What has come lies where it belongs from here on, and memory for it is given back. It is done;
 // what has landed stays as it is.
 inline void land(PendingOperation& waiting) noexcept {

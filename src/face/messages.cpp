@@ -158,13 +158,9 @@ Status Communicator::receive_elements(const Elements& data, int source, int tag,
   PendingOperation request{*state_, "receive", options};
   set_receive(request, data, source, tag, options);
   const messaging::ReceiveOperation& receive = request.receive;
-  messaging::Messaging& messaging = state_->context().messaging();
-  messaging.start(request.receive);
-  const auto is_done = [&] { return receive.done; };
-  const bool done = receive.done ||
-                    wait_guarded(
-                        request, [&] { return messaging.spin_for(receive); }, is_done) ||
-                    wait_until(request, is_done);
+  state_->context().messaging().start(request.receive);
+  const bool done = receive.done || spin_for_receive(request) ||
+                    wait_until(request, [&] { return receive.done; });
   if (!done) return finish_late(request);
   if (receive.failure != nullptr || receive.truncated || receive.mistyped) return settle(request);
   return received(request);
