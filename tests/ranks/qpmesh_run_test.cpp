@@ -182,6 +182,11 @@ TEST(qpmesh_run, tells_ranks_that_start_up_of_one_that_ended_before_it_did) {
 
 // Ranks that have just called are not dropped to make room for each other, again and again.
 TEST(qpmesh_run, starts_ranks_that_hear_at_once_that_rank_0_lacks_descriptors) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP()
+      << "UndefinedBehaviorSanitizer needs descriptors of its own, and takes every object for a "
+         "broken one without";
+#endif
   for (const int descriptors : {7, 8}) {
     const auto begin = Clock::now();
     Launch run{job({"-np", "4", "--keep-going"},
