@@ -206,17 +206,20 @@ class NodeMemory final : public progress::Pollable {
     constexpr std::uint32_t waits_of_a_stream = 16;
     return waits_over_at_once_ >= waits_of_a_stream;
   }
-  // Some members' slots of that index, with so many bytes of data in each; but for the line of the
-  // stage, which the owner writes last.
+  // Some members' slots of that index, with so many bytes of data in each. The line of the stage,
+  // which the owner writes last, only where no member has been waited for in so many operations
+  // that they must be far ahead: where they are near, one wait in a hundred is not over at once.
   void fetch_slots(std::uint32_t index, int first, int end, std::size_t data_bytes) const noexcept {
     const std::size_t bytes =
         std::min(offsetof(NodeSlot, data) + (data_bytes > node_slot_bytes ? 0 : data_bytes),
                  node_prefetch_bytes_max / static_cast<std::size_t>(end - first));
+    constexpr std::uint32_t waits_of_far_ahead = 128;
+    const std::size_t begin =
+        waits_over_at_once_ >= waits_of_far_ahead ? 0 : base::cache_line_bytes;
     for (int rank = first; rank < end; ++rank) {
       if (rank == rank_) continue;
       const auto* const slot = reinterpret_cast<const std::byte*>(&slab(rank).slots[index]);
-      for (std::size_t offset = base::cache_line_bytes; offset < bytes;
-           offset += base::cache_line_bytes)
+      for (std::size_t offset = begin; offset < bytes; offset += base::cache_line_bytes)
         base::prefetch(slot + offset);
     }
   }
