@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <limits>
 #include <memory>
@@ -54,23 +55,27 @@ constexpr int tag = 0;
 // MPI makes progress in calls only; they end within some steps of this once every rank has come.
 constexpr std::chrono::microseconds nap_max{200};
 
-// What an all_gather has under way. MPI reads and writes it until it ends.
+// What an all_gather has under way. MPI reads and writes it until its requests have ended.
 struct Gathering {
-  std::vector<MPI_Request> requests;
+  std::vector<MPI_Request> requests;  // none: it has ended
   int my_bytes;
   Blob mine;
   std::vector<int> bytes;
   std::vector<int> offsets;
   Blob everyones;
+  Gathering* given_up_before = nullptr;
 
   MPI_Request* next() { return &requests.emplace_back(MPI_REQUEST_NULL); }
 };
 
-// What MPI may still read and write, as long as the process lives.
-std::vector<std::unique_ptr<Gathering>>& given_up() {
-  static auto* const kept = new std::vector<std::unique_ptr<Gathering>>;
-  return *kept;
-}
+// One that has not ended stays as long as the process lives.
+std::atomic<Gathering*> last_given_up{nullptr};
+struct EndGathering {
+  void operator()(Gathering* gathering) const noexcept {
+    if (gathering->requests.empty()) delete gathering;
+    else gathering->given_up_before = last_given_up.exchange(gathering);
+  }
+};
 
 std::int64_t ms_since(std::chrono::steady_clock::time_point start) {
   using std::chrono::steady_clock;
@@ -165,6 +170,7 @@ void MpiBootstrap::wait_for_ranks(Deadline deadline) {
     MPI_Cancel(&arrivals[i]);
     MPI_Request_free(&arrivals[i]);
   }
+  if (missing.empty()) return;  // the last ones came between the two looks
   const std::size_t shown = std::min<std::size_t>(missing.size(), 16);
   fail_timeout(fmt::format("rank{} {}{} of {} missing after {} ms", missing.size() == 1 ? "" : "s",
                            fmt::join(std::span{missing}.first(shown), ", "),
@@ -172,7 +178,6 @@ void MpiBootstrap::wait_for_ranks(Deadline deadline) {
 }
 
 void MpiBootstrap::fail_timeout(const std::string& cause) {
-  is_given_up_ = true;
   fail_init(ErrorCode::timeout, no_peer, cause,
             "look at what the ranks that did not come have said, and whether each calls init");
 }
@@ -183,7 +188,7 @@ std::vector<Blob> MpiBootstrap::all_gather(BlobView mine, Deadline deadline) {
   const auto started = std::chrono::steady_clock::now();
   const auto ranks = static_cast<std::size_t>(size());
   const bool fits = mine.size() <= bootstrap::blob_bytes_max;
-  auto gathering = std::make_unique<Gathering>();
+  const std::unique_ptr<Gathering, EndGathering> gathering{new Gathering};
   gathering->my_bytes = fits ? static_cast<int>(mine.size()) : too_long;
   if (fits) gathering->mine.assign(mine.begin(), mine.end());
   std::vector<int>& bytes = gathering->bytes;
@@ -191,12 +196,12 @@ std::vector<Blob> MpiBootstrap::all_gather(BlobView mine, Deadline deadline) {
   std::vector<int>& offsets = gathering->offsets;
   offsets.resize(ranks);
   const auto finish = [&](std::string_view call) {
-    const bool have_ended = wait_for(gathering->requests, deadline);
+    if (!wait_for(gathering->requests, deadline))
+      fail_timeout(fmt::format("{} has not ended after {} ms", call, ms_since(started)));
     gathering->requests.clear();
-    if (have_ended) return;
-    given_up().push_back(std::move(gathering));
-    fail_timeout(fmt::format("{} has not ended after {} ms", call, ms_since(started)));
+    is_given_up_ = false;
   };
+  is_given_up_ = true;  // until it has ended
   if (rank() == 0) wait_for_ranks(deadline);
   else
     check(MPI_Isend(nullptr, 0, MPI_BYTE, 0, tag, communicator_, gathering->next()), "MPI_Isend");
@@ -225,6 +230,7 @@ std::vector<Blob> MpiBootstrap::all_gather(BlobView mine, Deadline deadline) {
   }
   Blob& everyones = gathering->everyones;
   everyones.resize(total);
+  is_given_up_ = true;
   check(MPI_Iallgatherv(gathering->mine.data(), gathering->my_bytes, MPI_BYTE, everyones.data(),
                         bytes.data(), offsets.data(), MPI_BYTE, communicator_, gathering->next()),
         "MPI_Iallgatherv");

@@ -13,12 +13,12 @@ namespace qpmesh {
 // All-gathers over a duplicate of the communicator, which must not be freed before init returns.
 // MPI must be initialised and not finalised (Error{bad_argument} otherwise); it is not used after
 // init. Past the deadline Error{timeout}, at rank 0 with the ranks that are missing; MPI cannot
-// take back what it was asked, so all_gather fails at once from then on. Error{bad_config} when
-// MPI_COMM_WORLD is this process alone although the launcher's environment says that there are
-// many: the launcher was another MPI's.
+// take back what it was asked, so all_gather fails at once from then on, and MPI_Finalize may wait
+// for the ranks that did not come. Error{bad_config} when MPI_COMM_WORLD is this process alone
+// although the launcher's environment says that there are many: the launcher was another MPI's.
 class MpiBootstrap final : public Bootstrap {
  public:
-  // Collective over the communicator.
+  // Collective over the communicator; waits for all of its ranks without a limit.
   explicit MpiBootstrap(MPI_Comm communicator);
   ~MpiBootstrap() override;
   MpiBootstrap(const MpiBootstrap&) = delete;
@@ -33,7 +33,7 @@ class MpiBootstrap final : public Bootstrap {
   [[noreturn]] void fail_timeout(const std::string& cause);
 
   MPI_Comm communicator_ = MPI_COMM_NULL;
-  bool is_given_up_ = false;  // after a timeout: it is used no more, and never freed
+  bool is_given_up_ = false;  // something is under way, for ever: used no more, and never freed
 };
 
 }  // namespace qpmesh
