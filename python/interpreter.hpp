@@ -8,6 +8,10 @@
 
 namespace qpmesh::python {
 
+[[noreturn]] inline void sleep_for_ever() noexcept {
+  for (;;) pause();
+}
+
 // Calls what takes the interpreter, or runs Python, which takes it again and again. Python's end
 // (Py_FinalizeEx) ends a daemon thread that does so by pthread_exit, whose unwinding may pass
 // neither a destructor nor the library. Such a thread sleeps for ever instead, as Python itself
@@ -17,7 +21,7 @@ auto take_interpreter(Take&& take) noexcept {
   try {
     return std::forward<Take>(take)();
   } catch (...) {  // never left: Python's own code throws nothing
-    for (;;) pause();
+    sleep_for_ever();
   }
 }
 

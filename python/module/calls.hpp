@@ -4,6 +4,7 @@
 // allreduce takes 130. So these are plain methods of CPython (METH_FASTCALL), which take 40.
 #pragma once
 
+#include <cxxabi.h>
 #include <pybind11/pybind11.h>
 
 #include <array>
@@ -116,6 +117,8 @@ struct Call<prepare> {
       }
       throw_interruption();
       return operation.result().release().ptr();
+    } catch (const abi::__forced_unwind&) {  // Python has ended while it converted an argument
+      sleep_for_ever();
     } catch (...) {
       set_exception();
       return nullptr;
@@ -140,6 +143,8 @@ struct Call<prepare> {
                                                     std::move(operation), std::move(request)))
           .release()
           .ptr();
+    } catch (const abi::__forced_unwind&) {  // Python has ended while it converted an argument
+      sleep_for_ever();
     } catch (...) {
       set_exception();
       return nullptr;

@@ -52,9 +52,11 @@ void PythonFunction::operator()(const void* left, void* inout, std::size_t count
   // Copies: a function may write its arguments, and keep them; the operands are others' and
   // short-lived. In C, where a daemon thread that does not come back leaves nothing to destroy.
   const bool is_done = take_interpreter([&] {
-    PyObject* const combined = PyObject_CallFunction(
-        function.ptr(), "NN", PyObject_CallMethod(from.ptr(), "copy", nullptr),
-        PyObject_CallMethod(into.ptr(), "copy", nullptr));
+    PyObject* const first = PyObject_CallMethod(from.ptr(), "copy", nullptr);
+    if (first == nullptr) return false;
+    PyObject* const second = PyObject_CallMethod(into.ptr(), "copy", nullptr);
+    if (second == nullptr) return Py_DECREF(first), false;
+    PyObject* const combined = PyObject_CallFunction(function.ptr(), "NN", first, second);
     if (combined == Py_None)
       PyErr_SetString(PyExc_TypeError, "the reduction returned None instead of an array");
     const bool is_stored = combined != nullptr && combined != Py_None &&

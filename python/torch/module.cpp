@@ -4,6 +4,7 @@
 
 #include <mutex>
 
+#include "interpreter.hpp"
 #include "qpmesh/version.h"
 #include "raise.hpp"
 #include "torch/memory.hpp"
@@ -51,7 +52,7 @@ PYBIND11_MODULE(_library, module) {
     }
   });
   module.attr("__version__") = QPMESH_VERSION;
-  const py::call_guard<py::gil_scoped_release> unlocked;
+  const py::call_guard<qpmesh::python::Unlocked> unlocked;
   module.def(
       "meet",
       [](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, const std::string& name,

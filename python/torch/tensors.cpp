@@ -71,9 +71,9 @@ void require_one_factor(const c10d::ReduceOp& op, const Doing& doing) {
 
 at::Tensor multiplied(const at::Tensor& tensor, const c10d::ReduceOp& op) {
   const auto& factor = factor_of(op);
-  // Of no dimensions, so that the product has the tensor's shape.
-  return factor.tensor_factors.empty() ? tensor * factor.double_factor
-                                       : tensor * factor.tensor_factors.front().squeeze();
+  if (factor.tensor_factors.empty()) return tensor * factor.double_factor;
+  // Of one dimension: it is multiplied in the wider type of the two.
+  return (tensor * factor.tensor_factors.front().reshape({1})).reshape(tensor.sizes());
 }
 
 // Whether its memory holds its elements, one behind the other.

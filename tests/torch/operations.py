@@ -127,6 +127,9 @@ class Operations:
         self.group.allreduce_coalesced(tensors, options).wait()
         same(tensors[0], combined(Op.SUM, [each * 3 for each in self.given_by_all(torch.float32)]), "premultiplied")
         same(tensors[1], torch.full((2,), 3.0 * self.size), "premultiplied")
+        half = torch.full((2,), 0.001, dtype=torch.float16)  # the factor is none of its type
+        dist.all_reduce(half, dist._make_nccl_premul_sum([torch.tensor([1e5])]), group=self.group)
+        same(half, torch.full((2,), 0.001, dtype=torch.float16).float().mul(1e5).half() * self.size, "premultiplied")
         scalar = torch.tensor(2.0)
         dist.all_reduce(scalar, dist._make_nccl_premul_sum([torch.tensor([[3.0]])]), group=self.group)
         same(scalar, torch.tensor(6.0 * self.size), "premultiplied")
