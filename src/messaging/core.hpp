@@ -34,6 +34,7 @@ inline constexpr std::size_t long_way_bytes_min = std::size_t{4} << 10;
 // ready.
 inline constexpr std::size_t ready_bytes_min = std::size_t{4} << 10;
 inline constexpr std::size_t ready_bytes_max = std::size_t{32} << 10;
+static_assert(ready_bytes_max <= 0xffff);  // fits its part of a ReadyReceive
 
 // A message that its receiver copies by itself.
 struct Pull {
@@ -109,12 +110,14 @@ struct Peer {
   FastestWays<store_choice_bytes_min, 5> stores;
   // How long private messages of the peer come, by placement (rendezvous/ways.cpp).
   std::array<FastestWays<long_way_bytes_min, 12>, 3> long_ways;
-  int long_timed = 0;            // of those under way: as long as there are any, all ends are noted
-  Deadline long_ended{};         // the last one
-  Ready& ready;                  // ours, of what this peer sends
-  const Ready* remote_ready;     // the peer's; nullptr: it has none
-  bool was_pulled_from = false;  // while it stood in a send; we have sent nothing since
-  Patience ready_patience;       // until it stands ready then
+  int long_timed = 0;         // of those under way: as long as there are any, all ends are noted
+  Deadline long_ended{};      // the last one
+  Ready& ready;               // ours, of what this peer sends
+  const Ready* remote_ready;  // the peer's; nullptr: it has none
+  // A message of some KiB, while it stood in a send or waited for one. We have sent it none of a
+  // payload since.
+  bool was_pulled_from = false;
+  Patience ready_patience;  // until it stands ready then
   // Whether to stand ready has been faster, by the length of the receive.
   FastestWays<2 * ready_bytes_min, 4> ready_ways;
   Pull filling;  // without receive: none. The peer has begun to fill it

@@ -124,13 +124,15 @@ Ring::Sent post_with_payload(Core& core, Peer& peer, const Outgoing& send) {
 }
 
 // A longer message that the receiver, on a core of its own, could copy once is copied twice only as
-// long as what waits in the ring stays in a cache.
+// long as what waits in the ring stays in a cache; but where the user has said how long an eager
+// message is it is one.
 bool has_room(const Core& core, const Peer& peer, std::size_t bytes) noexcept {
   constexpr std::size_t long_bytes_min = std::size_t{16} << 10;
   constexpr std::size_t waiting_bytes_max = std::size_t{256} << 10;
-  return peer.out.has_units(bytes) &&
-         (bytes <= long_bytes_min || peer.remote_ready == nullptr || core.config.spins_max == 0 ||
-          peer.out.payload_bytes_in_flight() + bytes <= waiting_bytes_max);
+  if (!peer.out.has_units(bytes)) return false;
+  const bool may_be_copied_once = bytes > long_bytes_min && peer.remote_ready != nullptr &&
+                                  core.config.spins_max > 0 && !core.config.eager_bytes_max;
+  return !may_be_copied_once || peer.out.payload_bytes_in_flight() + bytes <= waiting_bytes_max;
 }
 
 bool has_room_by_now(const Core& core, Peer& peer, std::size_t bytes) noexcept {
@@ -142,6 +144,7 @@ bool has_room_by_now(const Core& core, Peer& peer, std::size_t bytes) noexcept {
 // Then one copy is faster than two, and its receiver makes it now. Who was in a send until we had
 // its message is on its way to its next call: it is given a moment to get there.
 bool stands_ready(Peer& peer, const Outgoing& message) noexcept {
+  const bool was_pulled_from = std::exchange(peer.was_pulled_from, false);
   if (message.bytes <= ready_bytes_min || message.bytes > ready_bytes_max ||
       peer.remote_ready == nullptr)
     return false;
@@ -149,7 +152,7 @@ bool stands_ready(Peer& peer, const Outgoing& message) noexcept {
   const auto is_ready = [&] {
     return peer.remote_ready->is_for(name, message.bytes, peer.out.lines_sent());
   };
-  if (!std::exchange(peer.was_pulled_from, false)) return is_ready();
+  if (!was_pulled_from) return is_ready();
   const int spins = peer.ready_patience.spins();
   bool ready = is_ready();
   for (int spin = 0; spin < spins && !ready; ++spin) {

@@ -25,8 +25,9 @@ bool take_fastest_way(Core& core, Peer& peer, ReceiveOperation& receive, const O
   receive.timed_way = ReceiveOperation::not_timed;
   if (receive.combine != nullptr) return pull(core, peer, receive, offered, true);
   if (!core.config.measures) return pull(core, peer, receive, offered, true);
-  // One that could have come eagerly is offered because its receiver stands ready.
-  if (receive.message_bytes <= peer.eager.max(receive.message_key)) {
+  // Of some KiB: its sender knew that this receive stands ready, or has much before it in the ring.
+  if (receive.message_bytes > ready_bytes_min && receive.message_bytes <= ready_bytes_max &&
+      receive.message_bytes <= peer.eager.max(receive.message_key)) {
     peer.was_pulled_from = true;
     return pull(core, peer, receive, offered, true, Help::not_wanted);
   }

@@ -27,7 +27,7 @@ struct ReadyReceive {
     return static_cast<std::uint32_t>(mixed >> 32) | 1U;
   }
 
-  // The receiver's. Of at most 64 KiB.
+  // The receiver's. Of less than 64 KiB.
   void begin(std::uint32_t name, std::size_t bytes, std::uint64_t lines_taken) noexcept {
     Atomics::store_relaxed(&word, std::uint64_t{name} << 32 | bytes << 16 | low(lines_taken));
   }

@@ -382,6 +382,34 @@ void messages_of_some_kib_wait_for_nobody(Communicator& world, Arguments) {
   }
 }
 
+void move_crowds(Communicator& world, bool waits_for_nobody) {
+  const int other = 1 - world.rank();
+  for (int round = 0; round < 50; ++round) {
+    for (const std::size_t bytes : {9000UL, 16385UL, 32768UL}) {
+      constexpr std::size_t count = 12;
+      std::vector<Bytes> out;
+      std::vector<Bytes> in(count, Bytes(bytes, 0xEE));
+      std::vector<Request> requests;
+      for (std::size_t i = 0; i < count; ++i) {
+        out.push_back(pattern(bytes, world.rank() + static_cast<int>(i)));
+        if (waits_for_nobody) world.send(out[i], other, 5);
+        else requests.push_back(world.send_async(out[i], other, 5));
+      }
+      for (std::size_t i = 0; i < count; ++i) {
+        if (round % 2 == 0) world.receive(in[i], other, 5);
+        else requests.push_back(world.receive_async(in[i], other, 5));
+      }
+      wait_all(requests);
+      for (std::size_t i = 0; i < count; ++i) check_pattern(in[i], other + static_cast<int>(i));
+    }
+  }
+}
+
+// More of them than may wait in the ring, behind which others are copied once.
+void crowds_of_messages_of_some_kib(Communicator& world, Arguments) { move_crowds(world, false); }
+// As eager as the user says.
+void crowds_that_wait_for_nobody(Communicator& world, Arguments) { move_crowds(world, true); }
+
 void receive_deadline_leaves_all_well(Communicator& world, Arguments) {
   std::vector<int> value(1);
   const auto begin = std::chrono::steady_clock::now();
@@ -456,6 +484,8 @@ std::vector<Scenario> message_scenarios() {
           in_world("many_unexpected", many_unexpected),
           in_world("too_many_unexpected", too_many_unexpected),
           in_world("messages_of_some_kib_wait_for_nobody", messages_of_some_kib_wait_for_nobody),
+          in_world("crowds_of_messages_of_some_kib", crowds_of_messages_of_some_kib),
+          in_world("crowds_that_wait_for_nobody", crowds_that_wait_for_nobody),
           in_world("receive_deadline_leaves_all_well", receive_deadline_leaves_all_well),
           in_world("a_rank_without_descriptors_answers_when_it_has_one",
                    a_rank_without_descriptors_answers_when_it_has_one)};
