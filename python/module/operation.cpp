@@ -237,8 +237,8 @@ PendingCall::~PendingCall() {
     } catch (const std::exception&) {
       is_refused = request_.is_in_flight();
     }
-    if (is_refused) {
-      [[maybe_unused]] const auto* const request = new Request{std::move(request_)};
+    if (is_refused) {  // it has an operation: it has not ended
+      operation_->left = std::move(request_);
       [[maybe_unused]] const auto* const operation = operation_.release();
     } else {
       request_ = Request{};

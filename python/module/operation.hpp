@@ -35,6 +35,7 @@ class Operation {
   Array in;
   Array out;        // of a call in place: nothing, and the result is in `in`
   Status status{};  // of a receive
+  Request left{};   // of one that stays for ever, with its arrays
   Gives gives = Gives::nothing;
   py::object object{};  // that it gives
 
