@@ -155,13 +155,13 @@ class Courier {
     plan_.job.root = text_of(start->payload);
     start_job();
     while (job_) {
-      wait_for_news();
-      hear_launcher();
+      hear_launcher();  // before a wait: what came with the start is read already
       hear_job();
       tell_job();
       give_input();
       take_output();
       wire_.flush();
+      if (job_) wait_for_news();
     }
     tell_of_its_end();
   }
