@@ -29,8 +29,8 @@ struct Report {
 
   // Keeps the first failure, but a cause in place of a consequence.
   void fail(ErrorDetail detail, bool consequence = false);
-  // Takes a step that can fail alone: its Error is reported as that of the rank, a
-  // timeout as a consequence.
+  // Takes a step that can fail alone: its Error is reported as that of the rank, a timeout as a
+  // consequence.
   void attempt(int rank, const std::function<void()>& step);
 };
 

@@ -135,7 +135,7 @@ MpiBootstrap::MpiBootstrap(MPI_Comm communicator) {
 MpiBootstrap::~MpiBootstrap() {
   int finalised = 0;
   MPI_Finalized(&finalised);
-  if (communicator_ != MPI_COMM_NULL && finalised == 0 && !is_given_up_)
+  if (communicator_ != MPI_COMM_NULL && finalised == 0 && !is_under_way_)
     MPI_Comm_free(&communicator_);
 }
 
@@ -184,7 +184,7 @@ void MpiBootstrap::fail_timeout(const std::string& cause) {
 
 std::vector<Blob> MpiBootstrap::all_gather(BlobView mine, Deadline deadline) {
   check_running();
-  if (is_given_up_) fail_timeout("an all_gather before did not end in time");
+  if (is_under_way_) fail_timeout("an all_gather before did not end in time");
   const auto started = std::chrono::steady_clock::now();
   const auto ranks = static_cast<std::size_t>(size());
   const bool fits = mine.size() <= bootstrap::blob_bytes_max;
@@ -199,9 +199,9 @@ std::vector<Blob> MpiBootstrap::all_gather(BlobView mine, Deadline deadline) {
     if (!wait_for(gathering->requests, deadline))
       fail_timeout(fmt::format("{} has not ended after {} ms", call, ms_since(started)));
     gathering->requests.clear();
-    is_given_up_ = false;
+    is_under_way_ = false;
   };
-  is_given_up_ = true;  // until it has ended
+  is_under_way_ = true;
   if (rank() == 0) wait_for_ranks(deadline);
   else
     check(MPI_Isend(nullptr, 0, MPI_BYTE, 0, tag, communicator_, gathering->next()), "MPI_Isend");
@@ -230,7 +230,7 @@ std::vector<Blob> MpiBootstrap::all_gather(BlobView mine, Deadline deadline) {
   }
   Blob& everyones = gathering->everyones;
   everyones.resize(total);
-  is_given_up_ = true;
+  is_under_way_ = true;
   check(MPI_Iallgatherv(gathering->mine.data(), gathering->my_bytes, MPI_BYTE, everyones.data(),
                         bytes.data(), offsets.data(), MPI_BYTE, communicator_, gathering->next()),
         "MPI_Iallgatherv");

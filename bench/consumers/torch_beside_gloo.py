@@ -175,11 +175,11 @@ def init(groups, rounds):
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("what", choices=["allreduce", "ddp", "tokens", "init"])
-    options.add_argument("--rounds", type=int, default=7)
-    options.add_argument("--threads", type=int, default=1, help="of OpenMP, for each rank")
-    parser, options = options, options.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["allreduce", "ddp", "tokens", "init"])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--threads", type=int, default=1, help="of OpenMP, for each rank")
+    options = parser.parse_args()
     if "QPMESH_JOB" not in os.environ:
         parser.error("qpmesh-run starts the ranks")
     torch.set_num_threads(options.threads)

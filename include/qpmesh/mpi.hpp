@@ -33,7 +33,7 @@ class MpiBootstrap final : public Bootstrap {
   [[noreturn]] void fail_timeout(const std::string& cause);
 
   MPI_Comm communicator_ = MPI_COMM_NULL;
-  bool is_given_up_ = false;  // something is under way, for ever: used no more, and never freed
+  bool is_under_way_ = false;  // an all_gather: then no other begins, and nothing is freed
 };
 
 }  // namespace qpmesh

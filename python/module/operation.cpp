@@ -238,7 +238,7 @@ PendingCall::~PendingCall() {
       is_refused = request_.is_in_flight();
     }
     if (is_refused) {  // it has an operation: it has not ended
-      operation_->left = std::move(request_);
+      operation_->endless = std::move(request_);
       [[maybe_unused]] const auto* const operation = operation_.release();
     } else {
       request_ = Request{};

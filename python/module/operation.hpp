@@ -33,9 +33,9 @@ class Operation {
   enum class Gives : std::uint8_t { nothing, object, number, list, status };
 
   Array in;
-  Array out;        // of a call in place: nothing, and the result is in `in`
-  Status status{};  // of a receive
-  Request left{};   // of one that stays for ever, with its arrays
+  Array out;          // of a call in place: nothing, and the result is in `in`
+  Status status{};    // of a receive
+  Request endless{};  // of one that stays for ever, with its arrays
   Gives gives = Gives::nothing;
   py::object object{};  // that it gives
 

@@ -31,8 +31,8 @@ inline std::string_view collective_name(Collective collective) noexcept {
   row(broadcast_lanes) row(broadcast_multiport) row(broadcast_multiport_sliced) \
   row(reduce_knomial) row(reduce_scatter_gather) row(reduce_chain) row(reduce_one_shot) \
   row(reduce_direct) row(reduce_direct_streamed) row(reduce_one_pass) \
-  row(reduce_one_pass_streamed) row(reduce_cma) row(reduce_leaders) row(reduce_lanes) row(reduce_multiport) \
-  row(reduce_multiport_sliced) \
+  row(reduce_one_pass_streamed) row(reduce_cma) row(reduce_leaders) row(reduce_lanes) \
+  row(reduce_multiport) row(reduce_multiport_sliced) \
   row(allgather_all_pairs) row(allgather_circulant) row(allgather_ring) row(allgather_one_shot) \
   row(allgather_double_buffered) row(allgather_double_buffered_streamed) row(allgather_cma) \
   row(allgather_leaders) row(allgather_lanes) row(allgather_multiport) \
@@ -58,8 +58,8 @@ inline std::string_view collective_name(Collective collective) noexcept {
   row(scan_doubling) row(scan_chain) row(scan_binary_tree) row(scan_one_shot) row(scan_one_pass) \
   row(scan_one_pass_streamed) row(scan_cma) row(scan_leaders) row(scan_lanes) row(scan_multiport) \
   row(exscan_doubling) row(exscan_chain) row(exscan_binary_tree) row(exscan_one_shot) \
-  row(exscan_one_pass) row(exscan_one_pass_streamed) row(exscan_cma) row(exscan_leaders) row(exscan_lanes) \
-  row(exscan_multiport)
+  row(exscan_one_pass) row(exscan_one_pass_streamed) row(exscan_cma) row(exscan_leaders) \
+  row(exscan_lanes) row(exscan_multiport)
 // clang-format on
 #define QPMESH_DECLARE(row) extern const Algorithm row;
 QPMESH_ALGORITHM_ROWS(QPMESH_DECLARE)

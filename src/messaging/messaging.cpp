@@ -66,14 +66,14 @@ void start_or_fail(Core& core, Operation& operation, Begin&& begin_it) noexcept 
   }
 }
 
-// A blocking receive's, while it looks at nothing but its source.
+// A receive that blocks stands ready while it looks at nothing but its source.
 class Standing {
  public:
   Standing(const Core& core, Peer& peer, const ReceiveOperation& receive)
       : core_{core}, peer_{peer}, receive_{receive} {
-    if (!core.config.measures || !peer.copies_private() || receive.any_tag ||
-        receive.capacity_bytes <= ready_bytes_min ||
-        receive.capacity_bytes > std::min(ready_bytes_max, peer.eager.max(receive.key)))
+    if (receive.capacity_bytes <= ready_bytes_min ||
+        receive.capacity_bytes > std::min(ready_bytes_max, peer.eager.max(receive.key)) ||
+        receive.any_tag || peer.remote_ready == nullptr || !core.config.measures)
       return;
     ways_ = &peer.ready_ways.of(receive.capacity_bytes);
     use_ = ways_->next(2);

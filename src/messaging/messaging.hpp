@@ -183,8 +183,8 @@ class Messaging final : public progress::Pollable {
   bool poll() override;
   // Looks at nothing but what its source sends, for so long as a peer with a core of its own takes
   // to answer: the message is seen at once. Where ranks share cores it looks briefly, and only for
-  // peers whose messages came so lately: they run on another core. True: the receive is done. Only
-  // poll ends it by failure.
+  // peers whose messages came so lately: they run on another core. Meanwhile the receive stands
+  // ready (rings/ready_receive.hpp). True: it is done. Only poll ends it by failure.
   bool spin_for(const ReceiveOperation& receive);
 
   Counters counters() const noexcept;

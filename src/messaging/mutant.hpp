@@ -24,6 +24,7 @@ enum class Mutant : std::uint8_t {
   revoke_word,             // what is told of revokes is not looked at before a message is posted
   taken_count,             // who takes over is told of one message less than was taken
   lost_counts,             // counts that a failed rail may have lost are not told again
+  ready_lines,             // who stands ready for one message is so for later ones of its name
 };
 
 #ifdef QPMESH_WITH_MUTANTS

@@ -1,4 +1,4 @@
-// How long a receive looks before it gives its core away, where ranks share cores.
+// How long to look for what a peer may do at once.
 #pragma once
 
 #include <algorithm>
@@ -6,8 +6,8 @@
 
 namespace qpmesh::messaging {
 
-// Does it pay to look on for what a peer sends, before a core that ranks share is given away? It
-// does while the peer runs on another core, which nobody tells: found by trying.
+// Does it pay to look on for what a peer sends, before a core that ranks share is given away? Or
+// for a peer to stand ready, before a message is copied twice? Nobody tells: found by trying.
 class Patience {
  public:
   // Looks for the next message. A look and a pause take some 30 ns; all of them, less than to give

@@ -47,5 +47,10 @@ struct ReceiverThatStandsReady {
 TEST(a_receiver_that_stands_ready, is_ready_for_no_message_but_the_next) {  // whatever the order
   expect_right<ReceiverThatStandsReady>();
 }
+TEST(a_receiver_that_stands_ready, would_keep_a_sender_waiting_that_looked_at_no_lines) {
+  messaging::mutant = messaging::Mutant::ready_lines;
+  EXPECT_NE(qpmesh::explore::explore<ReceiverThatStandsReady>().finding, "");
+  messaging::mutant = messaging::Mutant::none;
+}
 
 }  // namespace

@@ -242,16 +242,10 @@ std::size_t part_bytes_of(int size, std::size_t element_bytes) {
   return std::max<std::size_t>(bytes / element_bytes, 1) * element_bytes;
 }
 
-// Calls of the system for one slice of everybody.
-double slice_calls(const CallShape& shape) {
+// Calls of the system for so many bytes of every other rank's vector.
+double calls_for(const CallShape& shape, double bytes) {
   const auto part_bytes = static_cast<double>(part_bytes_of(shape.size, shape.element_bytes));
-  return (shape.ranks() - 1) * std::ceil(shape.block_bytes() / part_bytes);
-}
-
-// The same for all of everybody's vector.
-double vector_calls(const CallShape& shape) {
-  const auto part_bytes = static_cast<double>(part_bytes_of(shape.size, shape.element_bytes));
-  return (shape.ranks() - 1) * std::ceil(shape.vector_bytes() / part_bytes);
+  return (shape.ranks() - 1) * std::ceil(bytes / part_bytes);
 }
 
 // Memory for a part of every other rank's slice, each aligned.
@@ -266,27 +260,40 @@ struct PartMemory {
   Scratch scratch;
 };
 
-// target = the bytes from `first` on of all vectors, reduced. Returns the rank, if any, whose
-// vector could not be read.
+// target = the bytes from `first` on of vectors, reduced, part by part. operands_of lists those of
+// a part, of this rank's own and of where the others' are. Returns the rank, if any, whose vector
+// could not be read.
+template <class OperandsOf>
 std::optional<int> reduce_exposed(const Group& group, const NodeOperation& node,
                                   const Arguments& arguments, const PartMemory& memory,
-                                  std::byte* target, std::size_t first, std::size_t bytes) {
+                                  std::byte* target, std::size_t first, std::size_t bytes,
+                                  OperandsOf operands_of) {
   for (std::size_t begin = 0; begin < bytes; begin += memory.part_bytes) {
     const std::size_t part_bytes = std::min(memory.part_bytes, bytes - begin);
     std::byte* unused = memory.scratch.data();
     std::optional<int> unread;
+    const auto where_of = [&](int rank) -> const std::byte* {
+      if (node.is_in_arena(rank)) return node.data_of(rank, first + begin, part_bytes);
+      std::byte* const part = std::exchange(unused, unused + memory.stride_bytes);
+      if (!node.copy_exposed(rank, part, first + begin, part_bytes)) unread = rank;
+      return part;
+    };
     Operands operands;
-    const auto sources = operands_in_rank_order(
-        operands, group, arguments.in + first + begin, [&](int rank) -> const std::byte* {
-          if (node.is_in_arena(rank)) return node.data_of(rank, first + begin, part_bytes);
-          std::byte* const part = std::exchange(unused, unused + memory.stride_bytes);
-          if (!node.copy_exposed(rank, part, first + begin, part_bytes)) unread = rank;
-          return part;
-        });
+    const auto sources = operands_of(operands, arguments.in + first + begin, where_of);
     if (unread) return unread;
-    group.reduce(arguments.reducer, target + begin, sources, part_bytes);
+    combine(group, arguments.reducer, target + begin, sources, part_bytes);
   }
   return std::nullopt;
+}
+
+// The same of everybody's vector.
+std::optional<int> reduce_all_exposed(const Group& group, const NodeOperation& node,
+                                      const Arguments& arguments, const PartMemory& memory,
+                                      std::byte* target, std::size_t first, std::size_t bytes) {
+  return reduce_exposed(group, node, arguments, memory, target, first, bytes,
+                        [&](Operands& operands, const std::byte* own, const auto& where_of) {
+                          return operands_in_rank_order(operands, group, own, where_of);
+                        });
 }
 
 // Only the root reads, and the others wait until it has.
@@ -301,7 +308,7 @@ Task reduce(Group group, const Arguments& arguments) {
   }
   const PartMemory memory{group, bytes, arguments.element_bytes};
   co_await node.all(1);
-  const auto unread = reduce_exposed(group, node, arguments, memory, arguments.out, 0, bytes);
+  const auto unread = reduce_all_exposed(group, node, arguments, memory, arguments.out, 0, bytes);
   if (unread) co_await node.failure_of(*unread);
   co_await node.none_revoked();
   node.publish({});
@@ -312,32 +319,8 @@ Cost reduce_cost(const CallShape& shape, const CostModel& model) {
   return core_cost(shape, model, 2, {},
                    {.reduce = others,
                     .stream = 2 * shape.vector_bytes(),
-                    .system_calls = vector_calls(shape),
+                    .system_calls = calls_for(shape, shape.vector_bytes()),
                     .system_copies = others});
-}
-
-// target = the vectors of the ranks before this one, and its own but in an exscan, reduced. Returns
-// the rank, if any, whose vector could not be read.
-template <Collective collective>
-std::optional<int> reduce_before_exposed(const Group& group, const NodeOperation& node,
-                                         const Arguments& arguments, const PartMemory& memory,
-                                         std::byte* target) {
-  constexpr bool is_exclusive = collective == Collective::exscan;
-  const std::size_t bytes = arguments.bytes();
-  std::optional<int> unread;
-  for (std::size_t begin = 0; begin < bytes && !unread; begin += memory.part_bytes) {
-    const std::size_t part_bytes = std::min(memory.part_bytes, bytes - begin);
-    std::byte* unused = memory.scratch.data();
-    reduce_before(group, arguments.reducer, target + begin,
-                  is_exclusive ? nullptr : arguments.in + begin, part_bytes,
-                  [&](int rank) -> const std::byte* {
-                    if (node.is_in_arena(rank)) return node.data_of(rank, begin, part_bytes);
-                    std::byte* const part = std::exchange(unused, unused + memory.stride_bytes);
-                    if (!node.copy_exposed(rank, part, begin, part_bytes)) unread = rank;
-                    return part;
-                  });
-  }
-  return unread;
 }
 
 // A rank's step 2 says that it has read the vectors of those before it. A result that goes where
@@ -362,7 +345,12 @@ Task scan(Group group, const Arguments& arguments) {
   } else {
     co_await node.members({0, rank}, 1);
     const PartMemory memory{group, bytes, arguments.element_bytes};
-    const auto unread = reduce_before_exposed<collective>(group, node, arguments, memory, target);
+    const auto unread = reduce_exposed(
+        group, node, arguments, memory, target, 0, bytes,
+        [&](Operands& operands, const std::byte* own, const auto& where_of) {
+          const bool is_exclusive = collective == Collective::exscan;
+          return operands_before(operands, group, is_exclusive ? nullptr : own, where_of);
+        });
     if (unread) co_await node.failure_of(*unread);
     co_await node.none_revoked();
   }
@@ -377,7 +365,7 @@ Cost scan_cost(const CallShape& shape, const CostModel& model) {
   return core_cost(shape, model, 2,
                    {.reduce = others,
                     .stream = 2 * shape.vector_bytes(),
-                    .system_calls = vector_calls(shape),
+                    .system_calls = calls_for(shape, shape.vector_bytes()),
                     .system_copies = others});
 }
 
@@ -390,7 +378,7 @@ Task reduce_scatter(Group group, const Arguments& arguments) {
   node.expose(arguments.in, blocks.bytes());
   co_await node.all(1);
   const auto unread =
-      reduce_exposed(group, node, arguments, memory, arguments.out, own, arguments.bytes());
+      reduce_all_exposed(group, node, arguments, memory, arguments.out, own, arguments.bytes());
   if (unread) co_await node.failure_of(*unread);
   co_await node.none_revoked();  // of Buffers, which were reduced where they lie
   node.advance(2);
@@ -401,7 +389,7 @@ Cost reduce_scatter_cost(const CallShape& shape, const CostModel& model) {
   return core_cost(shape, model, 2,
                    {.reduce = shape.others_bytes(),
                     .stream = shape.vector_bytes() + shape.block_bytes(),
-                    .system_calls = slice_calls(shape),
+                    .system_calls = calls_for(shape, shape.block_bytes()),
                     .system_copies = shape.others_bytes()});
 }
 
@@ -415,7 +403,7 @@ Task allreduce(Group group, const Arguments& arguments) {
   node.expose(arguments.in, arguments.bytes(), arguments.out);
   co_await node.all(1);
   const auto unread =
-      reduce_exposed(group, node, arguments, memory, arguments.out + own, own, own_bytes);
+      reduce_all_exposed(group, node, arguments, memory, arguments.out + own, own, own_bytes);
   if (unread) co_await node.failure_of(*unread);
   node.advance(2);
   // Whoever has come to step 2 reads no more of our vector, which may be where the result goes.
@@ -435,7 +423,7 @@ Cost allreduce_cost(const CallShape& shape, const CostModel& model) {
   return core_cost(shape, model, 3,
                    {.reduce = others,
                     .stream = 2 * shape.vector_bytes() + others,
-                    .system_calls = slice_calls(shape) + shape.ranks() - 1,
+                    .system_calls = calls_for(shape, shape.block_bytes()) + shape.ranks() - 1,
                     .system_copies = 2 * others});
 }
 

@@ -368,17 +368,29 @@ void reduce_in_rank_order(const Group& group, const Reducer& reducer, std::byte*
   group.reduce(reducer, target, operands_in_rank_order(operands, group, own, where_of), bytes);
 }
 
-// The same of the ranks before this one, and then of its own: a scan's; nullptr: without it. There
-// is one before.
+// The operands of a scan: of the ranks before this one, of which there is one, and then its own;
+// nullptr: without it.
+template <class WhereOf>
+std::span<const std::byte* const> operands_before(Operands& operands, const Group& group,
+                                                  const std::byte* own, WhereOf&& where_of) {
+  std::size_t count = 0;
+  for (int rank = 0; rank < group.rank(); ++rank) operands[count++] = where_of(rank);
+  if (own != nullptr) operands[count++] = own;
+  return {operands.data(), count};
+}
+
+// target = the operands, combined; one alone is copied.
+inline void combine(const Group& group, const Reducer& reducer, std::byte* target,
+                    std::span<const std::byte* const> operands, std::size_t bytes) {
+  if (operands.size() == 1) group.copy(target, operands.front(), bytes);
+  else group.reduce(reducer, target, operands, bytes);
+}
+
 template <class WhereOf>
 void reduce_before(const Group& group, const Reducer& reducer, std::byte* target,
                    const std::byte* own, std::size_t bytes, WhereOf&& where_of) {
   Operands operands;
-  std::size_t count = 0;
-  for (int rank = 0; rank < group.rank(); ++rank) operands[count++] = where_of(rank);
-  if (own != nullptr) operands[count++] = own;
-  if (count == 1) group.copy(target, operands[0], bytes);
-  else group.reduce(reducer, target, {operands.data(), count}, bytes);
+  combine(group, reducer, target, operands_before(operands, group, own, where_of), bytes);
 }
 
 }  // namespace qpmesh::collectives

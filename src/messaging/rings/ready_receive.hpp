@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "messaging/mutant.hpp"
+
 namespace qpmesh::messaging {
 
 // A message of some KiB that is copied into the ring and out of it again is copied once where the
@@ -36,7 +38,8 @@ struct ReadyReceive {
   // The sender's: is it for a message behind all that were sent?
   bool is_for(std::uint32_t name, std::size_t bytes, std::uint64_t lines_sent) const noexcept {
     const std::uint64_t now = Atomics::load_relaxed(&word);
-    return now >> 32 == name && low(now) == low(lines_sent) && low(now >> 16) >= bytes;
+    const bool is_next = low(now) == low(lines_sent) || mutant == Mutant::ready_lines;
+    return now >> 32 == name && is_next && low(now >> 16) >= bytes;
   }
 
  private:
