@@ -123,22 +123,10 @@ Ring::Sent post_with_payload(Core& core, Peer& peer, const Outgoing& send) {
   return post(core, peer, record, payload, Ring::Priority::data);
 }
 
-// A longer message that the receiver, on a core of its own, could copy once is copied twice only as
-// long as what waits in the ring stays in a cache; but where the user has said how long an eager
-// message is it is one.
-bool has_room(const Core& core, const Peer& peer, std::size_t bytes) noexcept {
-  constexpr std::size_t long_bytes_min = std::size_t{16} << 10;
-  constexpr std::size_t waiting_bytes_max = std::size_t{256} << 10;
-  if (!peer.out.has_units(bytes)) return false;
-  const bool may_be_copied_once = bytes > long_bytes_min && peer.remote_ready != nullptr &&
-                                  core.config.spins_max > 0 && !core.config.eager_bytes_max;
-  return !may_be_copied_once || peer.out.payload_bytes_in_flight() + bytes <= waiting_bytes_max;
-}
-
-bool has_room_by_now(const Core& core, Peer& peer, std::size_t bytes) noexcept {
-  if (has_room(core, peer, bytes)) return true;
+bool has_units(Peer& peer, std::size_t bytes) noexcept {
+  if (peer.out.has_units(bytes)) return true;
   peer.out.poll_credits();
-  return has_room(core, peer, bytes);
+  return peer.out.has_units(bytes);
 }
 
 // Then one copy is faster than two, and its receiver makes it now. Who was in a send until we had
@@ -193,7 +181,7 @@ Ring::Sent post_eagerly(Core& core, Peer& peer, const Outgoing& message) {
       peer.out.stores() ? two_lines_inline_bytes_max : inline_bytes_max;
   if (message.bytes <= record_bytes) return post_as_record(core, peer, message);
   if (message.bytes <= peer.eager.max(message.key) && !stands_ready(peer, message) &&
-      has_room_by_now(core, peer, message.bytes))
+      has_units(peer, message.bytes))
     return post_with_payload(core, peer, message);
   return message.bytes <= inline_bytes_max ? post_as_record(core, peer, message)
                                            : Ring::Sent::no_units;

@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"too_many_unexpected", {2}, {"QPMESH_UNEXPECTED_MESSAGES_MAX=50"}},
                     Case{"messages_of_some_kib_wait_for_nobody", {2}},
                     Case{"crowds_of_messages_of_some_kib", {2}},
-                    Case{"crowds_that_wait_for_nobody", {2}, {"QPMESH_EAGER_BYTES_MAX=32KiB"}},
+                    Case{"crowds_that_wait_for_nobody", {2}},
                     Case{"receive_deadline_leaves_all_well", {2}}),
     name_of);
 

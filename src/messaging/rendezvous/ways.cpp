@@ -25,7 +25,7 @@ bool take_fastest_way(Core& core, Peer& peer, ReceiveOperation& receive, const O
   receive.timed_way = ReceiveOperation::not_timed;
   if (receive.combine != nullptr) return pull(core, peer, receive, offered, true);
   if (!core.config.measures) return pull(core, peer, receive, offered, true);
-  // Of some KiB: its sender knew that this receive stands ready, or has much before it in the ring.
+  // Of some KiB: as a rule its sender knew that this receive stands ready.
   if (receive.message_bytes > ready_bytes_min && receive.message_bytes <= ready_bytes_max &&
       receive.message_bytes <= peer.eager.max(receive.message_key)) {
     peer.was_pulled_from = true;

@@ -123,8 +123,6 @@ class SendRing {
         gathered ? gathered_units(record_lines_max, payload_bytes) : units_for(payload_bytes);
     return payload_cursor_.peek(units).end - units_.returned() <= payload_cursor_.ring_units();
   }
-  // Payload, and what its places skip, that the peer has not given back as far as is known here.
-  std::size_t payload_bytes_in_flight() const noexcept { return units_.in_flight() * unit_bytes; }
   // Of a stream, an eighth of the ring, or less of a long one: the receiver empties one segment
   // while the next ones are on their way. Together with its record where both are one write, so
   // that the power of two is also a packet. A multiple of every element size.

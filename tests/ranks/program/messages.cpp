@@ -405,9 +405,8 @@ void move_crowds(Communicator& world, bool waits_for_nobody) {
   }
 }
 
-// More of them than may wait in the ring, behind which others are copied once.
 void crowds_of_messages_of_some_kib(Communicator& world, Arguments) { move_crowds(world, false); }
-// As eager as the user says.
+// A quarter of the ring and more, after others whose credits have not come back.
 void crowds_that_wait_for_nobody(Communicator& world, Arguments) { move_crowds(world, true); }
 
 void receive_deadline_leaves_all_well(Communicator& world, Arguments) {
