@@ -26,7 +26,7 @@ static int deleted_behind_it(MPI_Comm comm, int key, void* value, void* state) {
   (void)comm, (void)key, (void)value, (void)state;
   if (!deleted_last_one) {
     fprintf(stderr, "the attribute that was set last is not the first to go\n");
-    exit(3);
+    exit(3);  // NOLINT(concurrency-mt-unsafe): one thread
   }
   return MPI_SUCCESS;
 }

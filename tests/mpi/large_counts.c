@@ -1,6 +1,7 @@
 // Counts, displacements, strides and lengths of messages beyond INT_MAX, in the functions that end
 // in _c. A buffer is the same few megabytes again and again, and an end of its own, so that what a
 // call leaves out at the end is seen.
+// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): for memfd_create
 #define _GNU_SOURCE
 #include <limits.h>
 #include <stdint.h>

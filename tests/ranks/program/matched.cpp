@@ -280,6 +280,7 @@ void messages_that_go_back_keep_their_order(Communicator& world, Arguments) {
   const int previous = (me + world.size() - 1) % world.size();
   for (int value = 0; value < 6; ++value) world.send(value, next, 10 + value % 2);
   std::vector<Message> held;
+  held.reserve(4);
   for (int i = 0; i < 3; ++i) held.push_back(world.match(previous, 10));
   held.push_back(world.match(previous, 11));
   for (const std::size_t i : {std::size_t{1}, std::size_t{3}, std::size_t{0}, std::size_t{2}})
