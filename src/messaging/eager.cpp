@@ -180,11 +180,11 @@ Ring::Sent post_eagerly(Core& core, Peer& peer, const Outgoing& message) {
   const std::size_t record_bytes =
       peer.out.stores() ? two_lines_inline_bytes_max : inline_bytes_max;
   if (message.bytes <= record_bytes) return post_as_record(core, peer, message);
-  if (message.bytes <= peer.eager.max(message.key) && !stands_ready(peer, message) &&
-      has_units(peer, message.bytes))
-    return post_with_payload(core, peer, message);
-  return message.bytes <= inline_bytes_max ? post_as_record(core, peer, message)
-                                           : Ring::Sent::no_units;
+  const bool is_eager =
+      message.bytes <= peer.eager.max(message.key) && !stands_ready(peer, message);
+  if (is_eager && has_units(peer, message.bytes)) return post_with_payload(core, peer, message);
+  if (message.bytes <= inline_bytes_max) return post_as_record(core, peer, message);
+  return is_eager && peer.out.returns_units_soon() ? Ring::Sent::busy : Ring::Sent::no_units;
 }
 
 // False: not now. Eager sends are done when this returns true, rendezvous have made their offer.

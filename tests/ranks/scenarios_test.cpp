@@ -56,6 +56,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"messages_of_some_kib_wait_for_nobody", {2}},
                     Case{"crowds_of_messages_of_some_kib", {2}},
                     Case{"crowds_that_wait_for_nobody", {2}},
+                    Case{"eager_ones_behind_a_long_one", {2}, {"QPMESH_CMA=no"}},
                     Case{"receive_deadline_leaves_all_well", {2}}),
     name_of);
 
@@ -239,6 +240,7 @@ INSTANTIATE_TEST_SUITE_P(over_tcp, Scenarios, testing::ValuesIn([] {
                                {"any_source_from_everybody", {4}},
                                {"truncated_stays_first_in_line", {2}},
                                {"many_unexpected", {2}},
+                               {"eager_ones_behind_a_long_one", {2}},
                                {"receive_deadline_leaves_all_well", {2}},
                                {"sixteen_end_waited_in_reverse", {5}},
                                {"waiting_in_one_group_serves_the_other", {3}},

@@ -140,6 +140,32 @@ TEST(an_eager_send, looks_at_the_credits_that_came_before_it_falls_back_to_rende
   EXPECT_EQ(target, data);
 }
 
+TEST(an_eager_send, behind_a_long_one_whose_segments_fill_the_ring_waits_for_them_alone) {
+  test::LoneRank rank;
+  const std::vector<std::byte> long_data(40 * 512, std::byte{3});  // in segments of 512
+  const std::vector<std::byte> data(1024, std::byte{2});
+  std::vector<std::byte> target(long_data.size());
+  SendOperation long_send = rank.group().send_operation(0, long_data);
+  rank.messaging.start(long_send);
+  ReceiveOperation receive = rank.group().receive_operation(0, target);
+  rank.messaging.start(receive);
+  for (int polls = 0; !long_send.done; ++polls) {
+    ASSERT_LT(polls, 10);
+    rank.messaging.poll();
+  }
+  ASSERT_FALSE(receive.done) << "the ring is not full: nothing is tested";
+  SendOperation send = rank.group().send_operation(0, data);
+  rank.messaging.start(send);
+  EXPECT_EQ(send.state, SendState::queued);
+  rank.steps();
+  EXPECT_TRUE(receive.done);
+  EXPECT_TRUE(send.done) << "it waits for its receive";
+  EXPECT_EQ(rank.messaging.counters().degraded, 0U);
+  ReceiveOperation last = rank.group().receive_operation(0, target);
+  rank.messaging.start(last);
+  EXPECT_TRUE(last.done);
+}
+
 TEST(a_link_that_fails_where_memory_is_missing, is_told_all_the_same_and_no_send_ends_twice) {
   bool fired = true;
   for (std::uint64_t index = 0; fired; ++index) {

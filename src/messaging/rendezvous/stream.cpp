@@ -35,6 +35,7 @@ bool stream(Core& core, Peer& peer, SendOperation& send) {
     }
   }
   if (post_segment(core, peer, send, bytes) != Ring::Sent::posted) return false;
+  peer.out.note_segment();
   ++core.counters.segments_sent;
   send.moved_bytes += bytes;
   if (send.moved_bytes == send.bytes) {
@@ -47,7 +48,10 @@ void handle_segment(Core& core, Peer& peer, const TakenMessage& message) {
   const SegmentBody body = message.record.segment();
   ReceiveOperation* const receive = core.receives.find(body.receiver_operation);
   // Still waits for its offer: that offer was dropped, because its signature is not ours.
-  if (receive == nullptr || is_preposted(receive->state)) return count_stale(core);
+  if (receive == nullptr || is_preposted(receive->state)) {
+    move_out_of_ring(core, peer);  // the sender counts on what segments take in the ring
+    return count_stale(core);
+  }
   const std::size_t bytes = message.record.header().total_bytes;
   const bool expected = receive->message_source == peer.rank &&
                         receive->state == ReceiveState::streaming &&

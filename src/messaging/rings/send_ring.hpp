@@ -50,6 +50,7 @@ class SendRing {
   }
 
   static constexpr std::uint32_t lines_fetched_ahead = 8;
+  static constexpr std::uint32_t owed_units_divisor = 4;  // so large a part returns by itself
   static constexpr std::size_t fetched_payload_bytes_max = std::size_t{8} << 10;
   // Kept for rendezvous control while data fills the ring: two answers, one of which may have to
   // skip the ring's last line.
@@ -123,6 +124,14 @@ class SendRing {
         gathered ? gathered_units(record_lines_max, payload_bytes) : units_for(payload_bytes);
     return payload_cursor_.peek(units).end - units_.returned() <= payload_cursor_.ring_units();
   }
+  // Does the peer return units that are short now, whatever its program receives, and without
+  // another record of ours? Segments are taken as they come, and a quarter of the ring is returned
+  // unasked.
+  bool returns_units_soon() const noexcept {
+    return segments_end_ >= units_.returned() + payload_cursor_.ring_units() / owed_units_divisor;
+  }
+  // What was posted last is a segment.
+  void note_segment() noexcept { segments_end_ = payload_cursor_.next(); }
   // Of a stream, an eighth of the ring, or less of a long one: the receiver empties one segment
   // while the next ones are on their way. Together with its record where both are one write, so
   // that the power of two is also a packet. A multiple of every element size.
@@ -204,7 +213,7 @@ class SendRing {
   // Half of the lines or a quarter of the payload ring is the peer's again, and it does not know.
   bool owes(const Credits& consumed) const noexcept {
     return consumed.lines - told_.lines >= record_ring_lines / 2 ||
-           consumed.units - told_.units >= payload_cursor_.ring_units() / 4;
+           consumed.units - told_.units >= payload_cursor_.ring_units() / owed_units_divisor;
   }
   bool has_told(const Credits& consumed) const noexcept { return consumed == told_; }
   // Tells the peer how many records of kind revoke there are, those that find no line yet, too.
@@ -587,6 +596,7 @@ class SendRing {
   const transport::Capabilities& capabilities_;
   SendPlaces places_;
   PayloadCursor payload_cursor_;
+  std::uint64_t segments_end_ = 0;  // where the last one ends, in cumulative units
   PayloadCursor staging_cursor_;
   CreditCounter lines_;
   CreditCounter units_;

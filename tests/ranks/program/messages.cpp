@@ -409,6 +409,30 @@ void crowds_of_messages_of_some_kib(Communicator& world, Arguments) { move_crowd
 // A quarter of the ring and more, after others whose credits have not come back.
 void crowds_that_wait_for_nobody(Communicator& world, Arguments) { move_crowds(world, true); }
 
+// Its last segments fill the ring until they are taken, which is no reason to wait for a receive:
+// the second receive is that of the later message.
+void eager_ones_behind_a_long_one(Communicator& world, Arguments) {
+  constexpr std::size_t eager_bytes = 16 << 10;
+  constexpr std::size_t rings_bytes = 8 << 20;  // more than any ring has
+  const int other = 1 - world.rank();
+  for (int round = 0; round < 20; ++round) {
+    if (round % 2 == world.rank()) {
+      world.send(pattern(rings_bytes, 1), other);
+      world.send(pattern(eager_bytes, 2), other, 1);
+      world.send(pattern(eager_bytes, 3), other, 2);
+    } else {
+      Bytes data(rings_bytes);
+      world.receive(data, other);
+      check_pattern(data, 1);
+      data.resize(eager_bytes);
+      for (const int tag : {2, 1}) {
+        world.receive(data, other, tag);
+        check_pattern(data, 1 + tag);
+      }
+    }
+  }
+}
+
 void receive_deadline_leaves_all_well(Communicator& world, Arguments) {
   std::vector<int> value(1);
   const auto begin = std::chrono::steady_clock::now();
@@ -485,6 +509,7 @@ std::vector<Scenario> message_scenarios() {
           in_world("messages_of_some_kib_wait_for_nobody", messages_of_some_kib_wait_for_nobody),
           in_world("crowds_of_messages_of_some_kib", crowds_of_messages_of_some_kib),
           in_world("crowds_that_wait_for_nobody", crowds_that_wait_for_nobody),
+          in_world("eager_ones_behind_a_long_one", eager_ones_behind_a_long_one),
           in_world("receive_deadline_leaves_all_well", receive_deadline_leaves_all_well),
           in_world("a_rank_without_descriptors_answers_when_it_has_one",
                    a_rank_without_descriptors_answers_when_it_has_one)};
