@@ -114,10 +114,10 @@ std::size_t count_of(const Tensor& tensor) {
 }  // namespace
 
 void Array::take(py::handle object, Use use) {
-  if (object.is_none()) return;
-  if (take_number(object.ptr())) return;
+  if (take_number(object.ptr(), true)) return;
   if (take_numpy(object.ptr(), use)) return;
   if (take_scalar(object.ptr())) return;
+  if (take_number(object.ptr(), false)) return;
   if (!take_buffer(object.ptr(), use)) take_tensor(object);
 }
 
@@ -125,7 +125,8 @@ Array::~Array() {
   if (view_.obj != nullptr) PyBuffer_Release(&view_);
 }
 
-bool Array::take_number(PyObject* object) {
+// exactly: not of a type that was made of one of Python's, as numpy's float64 is.
+bool Array::take_number(PyObject* object, bool exactly) {
   const auto keep = [&](auto value, const ElementFormat& format) {
     std::memcpy(number_.data(), &value, sizeof value);
     data_ = number_.data();
@@ -133,14 +134,16 @@ bool Array::take_number(PyObject* object) {
     format_ = format;
     return is_number_ = true;
   };
-  if (PyFloat_Check(object)) return keep(PyFloat_AS_DOUBLE(object), of_floating(8));
+  if (exactly ? PyFloat_CheckExact(object) : PyFloat_Check(object))
+    return keep(PyFloat_AS_DOUBLE(object), of_floating(8));
   if (PyBool_Check(object)) return keep(object == Py_True, {ElementType::none, Kind::boolean, 1});
-  if (PyLong_CheckExact(object)) {
+  if (exactly ? PyLong_CheckExact(object) : PyLong_Check(object)) {
     const long long value = PyLong_AsLongLong(object);
     if (value == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
     return keep(value, of_integer(true, 8));
   }
-  if (PyComplex_Check(object)) return keep(PyComplex_AsCComplex(object), of_complex(16));
+  if (exactly ? PyComplex_CheckExact(object) : PyComplex_Check(object))
+    return keep(PyComplex_AsCComplex(object), of_complex(16));
   return false;
 }
 

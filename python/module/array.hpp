@@ -38,8 +38,8 @@ class Array {
 
   // Once, into nothing. A contiguous array by the buffer protocol (numpy, array.array, bytes,
   // memoryview) or by DLPack (a tensor in the host's memory), or an int, float, complex or bool, of
-  // Python's or of numpy's: an array of one. None is nothing. Throws py::error_already_set,
-  // py::type_error, py::buffer_error.
+  // Python's or of numpy's: an array of one. Throws py::error_already_set, py::type_error,
+  // py::buffer_error.
   void take(py::handle object, Use use);
 
   bool is_number() const noexcept { return is_number_; }
@@ -55,7 +55,7 @@ class Array {
   py::object number() const;
 
  private:
-  bool take_number(PyObject* object);
+  bool take_number(PyObject* object, bool exactly);
   bool take_scalar(PyObject* object);
   bool take_numpy(PyObject* object, Use use);
   bool take_buffer(PyObject* object, Use use);

@@ -63,7 +63,8 @@ auto barrier(Communicator& world, Operation& /*operation*/) {
 }
 
 auto broadcast(Communicator& world, Operation& operation, py::handle data, int root) {
-  operation.take(data, py::none());
+  const auto use = world.rank() == root ? Array::Use::read : Array::Use::write;
+  operation.take(data, py::none(), use);
   return [&world, &operation, root](auto mode, const CallOptions& options) {
     const AnyElements inout = operation.in.elements();
     if constexpr (is_async<decltype(mode)>) return world.broadcast_async(inout, root, options);
@@ -73,8 +74,9 @@ auto broadcast(Communicator& world, Operation& operation, py::handle data, int r
 
 // Of a reduction whose result is as long as its operands: run(mode, in, out, reduction, options).
 template <class Run>
-auto reduction(Operation& operation, py::handle data, py::handle by, py::handle out, Run run) {
-  operation.take(data, out);
+auto reduction(Operation& operation, py::handle data, py::handle by, py::handle out, Run run,
+               Array::Use in_place = Array::Use::write) {
+  operation.take(data, out, in_place);
   operation.reduce_by(by, data);
   return [&operation, run](auto mode, const CallOptions& options) {
     return operation.with_reduction(operation.in, [&](auto range, const auto& named) {
@@ -104,8 +106,10 @@ auto reduce(Communicator& world, Operation& operation, py::handle data, py::hand
       return world.reduce_async(in, into, named, root, options);
     else world.reduce(in, into, named, root, options);
   };
-  auto start = reduction(operation, data, by, out, run);
-  if (world.rank() != root) operation.gives = Operation::Gives::nothing;
+  const bool is_root = world.rank() == root;
+  auto start =
+      reduction(operation, data, by, out, run, is_root ? Array::Use::write : Array::Use::read);
+  if (!is_root) operation.gives = Operation::Gives::nothing;
   return start;
 }
 
@@ -206,8 +210,9 @@ auto alltoall(Communicator& world, Operation& operation, py::handle data, py::ha
   if (has_blocks != operation.take_blocks_out(out, out_counts))
     throw py::value_error("alltoall: both vectors are cut by counts, or lists, or neither is");
   if (!has_blocks) {
-    const py::object into =
-        out.is_none() ? numpy("empty_like")(data) : py::reinterpret_borrow<py::object>(out);
+    const py::object into = out.is_none()
+                                ? new_array(data, [](const py::tuple& shape) { return shape; })
+                                : py::reinterpret_borrow<py::object>(out);
     operation.take_in(data);
     operation.take_out(into);
     operation.give(into);
@@ -233,11 +238,11 @@ auto reduce_scatter(Communicator& world, Operation& operation, py::handle data, 
   py::object into = py::reinterpret_borrow<py::object>(out);
   if (into.is_none()) {
     if (has_blocks) throw py::value_error("reduce_scatter of blocks wants `out`");
-    const py::object array = numpy("asarray")(data);
-    const py::tuple shape = array.attr("shape");
-    if (shape.empty() || shape[0].cast<int>() != world.size())
-      throw py::value_error("reduce_scatter without `out` wants a row for each rank");
-    into = numpy("empty")(shape[py::slice(1, std::nullopt, std::nullopt)], array.attr("dtype"));
+    into = new_array(data, [&](const py::tuple& shape) -> py::tuple {
+      if (shape.empty() || shape[0].cast<int>() != world.size())
+        throw py::value_error("reduce_scatter without `out` wants a row for each rank");
+      return shape[py::slice(1, std::nullopt, std::nullopt)];
+    });
   }
   if (!has_blocks) operation.take_in(data);
   operation.take_out(into);
@@ -387,6 +392,8 @@ void add_communicator(py::module_& module) {
       .def("cancel", &PendingCall::cancel,
            "Takes a receive back that no message has come for. True: it is over.")
       .def_property_readonly("communicator", &PendingCall::communicator, "Whose call it is.")
+      .def_property_readonly("receives", &PendingCall::receives,
+                             "Whether it is a receive whose end was not asked for yet.")
       .def_property_readonly("in_flight", &PendingCall::is_in_flight,
                              "Whether its end was not told yet.");
 

@@ -44,6 +44,19 @@ py::object view_of(const void* data, std::size_t bytes, py::handle element_type)
 
 py::object numpy(const char* name) { return py::module_::import("numpy").attr(name); }
 
+py::object new_array(py::handle data, const std::function<py::tuple(const py::tuple&)>& shape_of) {
+  py::object array;
+  try {
+    array = array_of(data);
+  } catch (const py::error_already_set& error) {
+    // A tensor of what numpy has no type for, or of a torch that knows another numpy.
+    const bool is_no_array = error.matches(PyExc_TypeError) || error.matches(PyExc_RuntimeError);
+    if (!is_no_array || !py::hasattr(data, "new_empty")) throw;
+    return data.attr("new_empty")(shape_of(py::tuple{data.attr("shape")}));
+  }
+  return numpy("empty")(shape_of(array.attr("shape")), array.attr("dtype"));
+}
+
 void PythonFunction::operator()(const void* left, void* inout, std::size_t count) const {
   if (count == 0) return;
   const Locked locked;
@@ -75,9 +88,9 @@ void Operation::give(py::handle what) {
   gives = Gives::object;
 }
 
-void Operation::take(py::handle data, py::handle into) {
+void Operation::take(py::handle data, py::handle into, Array::Use in_place) {
   is_in_place_ = into.is_none();
-  in.take(data, is_in_place_ ? Array::Use::write : Array::Use::read);
+  in.take(data, is_in_place_ ? in_place : Array::Use::read);
   if (!is_in_place_) take_out(into);
   if (is_in_place_ && in.is_number()) gives = Gives::number;
   else give(is_in_place_ ? data : into);
@@ -89,16 +102,7 @@ void Operation::take_gathered(py::handle data, py::handle into, int times) {
     take_out(into);
     return give(into);
   }
-  const auto times_shape = [&](py::handle of) { return py::make_tuple(times) + of.attr("shape"); };
-  try {
-    const py::object array = array_of(data);
-    give(numpy("empty")(times_shape(array), array.attr("dtype")));
-  } catch (const py::error_already_set& error) {
-    // A tensor of what numpy has no type for, or of a torch that knows another numpy.
-    const bool is_no_array = error.matches(PyExc_TypeError) || error.matches(PyExc_RuntimeError);
-    if (!is_no_array || !py::hasattr(data, "new_empty")) throw;
-    give(data.attr("new_empty")(times_shape(data)));
-  }
+  give(new_array(data, [&](const py::tuple& shape) { return py::make_tuple(times) + shape; }));
   take_out(object);
   if (in.is_number()) gives = Gives::list;
 }
@@ -219,6 +223,7 @@ double seconds_of(py::handle timeout_s) {
 TimeLimit time_limit(py::handle timeout_s) {
   if (timeout_s.is_none()) return {};
   const double seconds = seconds_of(timeout_s);
+  if (std::isnan(seconds)) throw py::value_error("the timeout is not a number of seconds");
   if (std::isinf(seconds) && seconds > 0) return no_limit;
   return std::chrono::duration<double>{seconds};
 }
@@ -292,6 +297,11 @@ py::object PendingCall::wait(const py::object& timeout_s) {
   }
   if (operation_ != nullptr) operation_->status = status;
   return result();
+}
+
+bool PendingCall::receives() const noexcept {
+  return operation_ != nullptr && operation_->gives == Operation::Gives::status &&
+         operation_->in.data() == nullptr;
 }
 
 bool PendingCall::cancel() {

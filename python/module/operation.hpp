@@ -5,6 +5,7 @@
 
 #include <complex>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -40,8 +41,9 @@ class Operation {
   py::object object{};  // that it gives
 
   const Array& target() const noexcept { return is_in_place_ ? in : out; }
-  // data is reduced, moved or received in place, or into `into` where that is not None; and given.
-  void take(py::handle data, py::handle into);
+  // data is reduced or moved in place, or into `into` where that is not None; and given. Where
+  // nothing comes in place data is only read.
+  void take(py::handle data, py::handle into, Array::Use in_place = Array::Use::write);
   // What comes from every rank goes into `into`, or a new array of so many times data's shape.
   void take_gathered(py::handle data, py::handle into, int times);
   void take_in(py::handle data);
@@ -172,6 +174,8 @@ class PendingCall {
   // Throws TimeoutError, and nothing has changed.
   py::object wait(const py::object& timeout_s);
   bool cancel();
+  // Is it a receive, that has not ended as far as was asked?
+  bool receives() const noexcept;
   bool is_in_flight() const noexcept { return request_.is_in_flight(); }
   const py::object& communicator() const noexcept { return communicator_; }
 
@@ -188,6 +192,8 @@ class PendingCall {
 TimeLimit time_limit(py::handle timeout_s);
 
 py::object numpy(const char* name);  // of its module
+// A new array of elements like those of data. shape_of(data's shape) is its shape.
+py::object new_array(py::handle data, const std::function<py::tuple(const py::tuple&)>& shape_of);
 
 // A list of arrays, one for each rank.
 inline bool is_list(py::handle object) {

@@ -33,6 +33,8 @@ def init(**options):
 
 def commutative(function):
     """Marks a reduction whose operands may come in any order: otherwise they come in the order of ranks."""
+    if not callable(function):
+        raise TypeError("commutative() marks a function; what a name stands for is known")
     try:
         function.commutative = True
         return function
@@ -48,8 +50,15 @@ def _array(memory, shape, dtype):
 
 
 def _count(shape):
+    import math
     import numpy
-    return int(numpy.prod(shape, dtype=numpy.int64))
+    lengths = [int(length) for length in numpy.atleast_1d(numpy.asarray(shape, dtype=object))]
+    if any(length < 0 for length in lengths):
+        raise ValueError(f"an array has no length below 0: {shape}")
+    count = math.prod(lengths)
+    if count >= 1 << 48:
+        raise ValueError(f"no memory has so many elements: {shape}")
+    return count
 
 
 def _allocate(make, shape, dtype):
@@ -75,9 +84,10 @@ def view_of(array, rank):
         owner = owner.obj if isinstance(owner, memoryview) else getattr(owner, "base", None)
     if owner is None:
         raise TypeError("the array was not made by allocate()")
+    import numpy
+    array = numpy.asarray(array)
     if not array.flags.c_contiguous:
         raise ValueError("the array does not lie row by row")
-    import numpy
     whole = numpy.frombuffer(owner, dtype="uint8")
     first = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
     seen = numpy.frombuffer(owner.view_of(rank), dtype=array.dtype, count=array.size, offset=first)
@@ -89,8 +99,9 @@ def _enter(world):
 
 
 def _exit(world, kind, error, trace):
-    """Goodbye; after an exception, which other ranks do not have, their calls end with its text."""
-    if kind is None:
+    """Goodbye; after an exception, which other ranks do not have, their calls end with its text. To leave the
+    program with success is none."""
+    if kind is None or (issubclass(kind, SystemExit) and error.code in (None, 0)):
         world.finish()
     else:
         world.abort(f"{kind.__name__}: {error}")

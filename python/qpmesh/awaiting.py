@@ -28,14 +28,18 @@ class _Waiting:
         return future
 
     def take_back(self, request, future):
-        """Of a task that waits no more. A receive is taken back with the last of them; anything else goes on."""
+        """Of a task that waits no more. A receive is taken back with the last of them, unless its message has come or
+        is on its way; anything else goes on. False: the request stays, and nobody else waits for it."""
         futures = self.requests.get(request, [])
         if future in futures and len(futures) > 1:
             futures.remove(future)
-        elif request.cancel():
+            return True
+        is_taken_back = request.cancel()
+        if is_taken_back:
             self.requests.pop(request, None)
         if not self.requests:
             self.leave()
+        return is_taken_back
 
     def look(self):
         if _waiting.get(self.loop, {}).get(self.descriptor) is not self:
@@ -88,24 +92,37 @@ def _waiting_for(request):
     return contexts[descriptor]
 
 
+def _is_all_of_its_task():
+    """Does the task end with the request, as that of asyncio.wait_for or gather does? Where a receive can be taken back
+    no more such a task ends with its message, though it was cancelled: nobody else gets it."""
+    return getattr(asyncio.current_task().get_coro(), "__name__", "") == "_wrap_awaitable"
+
+
+async def _end_in_a_thread(request):
+    is_receive = request.receives
+    waited = asyncio.get_running_loop().run_in_executor(None, request.wait)
+    try:
+        return await asyncio.shield(waited)
+    except asyncio.CancelledError:
+        if request.cancel() or not (is_receive and _is_all_of_its_task()):
+            waited.cancel()
+            raise
+    return await waited
+
+
 async def _end_of(request):
-    if not request.test():
+    is_receive = request.receives
+    while not request.test():
         try:
             waiting = _waiting_for(request)
         except Error:  # several threads use the context: one more may wait
-            waiting = None
-        if waiting is None:
-            try:
-                return await asyncio.get_running_loop().run_in_executor(None, request.wait)
-            except asyncio.CancelledError:
-                request.cancel()
-                raise
+            return await _end_in_a_thread(request)
         future = waiting.add(request)
         try:
             await future
         except asyncio.CancelledError:
-            waiting.take_back(request, future)
-            raise
+            if waiting.take_back(request, future) or not (is_receive and _is_all_of_its_task()):
+                raise
     return request.wait()
 
 

@@ -1,6 +1,7 @@
 """Requests in asyncio: several at once, beside tasks of the program, and taken back."""
 
 import asyncio
+import time
 
 import numpy
 import qpmesh
@@ -48,6 +49,20 @@ async def main(world, one_thread):
             raise AssertionError("nothing was received")
         except asyncio.TimeoutError:
             assert not late.in_flight  # it was taken back
+    count = 200 if size > 1 else 0  # of messages, each of which comes though limits pass while they do
+    if rank == 0:
+        taken = []
+        while len(taken) < count:
+            try:
+                await asyncio.wait_for(world.receive_async(got, 1, 80), 0.001)
+            except asyncio.TimeoutError:
+                continue
+            taken.append(got[0])
+        assert taken == list(range(count)), taken
+    elif rank == 1:
+        for value in range(count):
+            time.sleep(0.0011)
+            world.send(float(value), 0, 80)
 
 
 for threads in ("one", "several"):

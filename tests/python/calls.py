@@ -2,6 +2,7 @@
 
 import array
 import ctypes
+import sys
 
 import numpy
 import qpmesh
@@ -44,7 +45,8 @@ with qpmesh.init() as world:
     assert world.allreduce(0.5) == 0.5 * size and world.allreduce(1j) == 1j * size
     assert world.allreduce(rank == 0, "logical_or") is True
     assert world.allreduce(numpy.ones(3).mean()) == size
-    for number in (numpy.float32(1.5), numpy.int16(rank), numpy.uint64(7), numpy.complex64(1 + rank * 1j), numpy.longdouble(0.25)):
+    for number in (numpy.float32(1.5), numpy.int16(rank), numpy.uint64(7), numpy.complex64(1 + rank * 1j), numpy.float64(rank),
+                   numpy.complex128(1j), numpy.longdouble(0.25)):
         everybody = [numpy.frombuffer(each, number.dtype)[0] for each in world.allgather(number.tobytes())]
         total = world.allreduce(number)
         assert type(total) is type(number) and total == sum(everybody), total
@@ -54,6 +56,16 @@ with qpmesh.init() as world:
     assert world.allgather(b"ab").tolist() == [[97, 98]] * size
     assert world.allgather(rank) == list(ranks)
     assert world.broadcast(rank + 7, size - 1) == size + 6
+    assert bytes(world.broadcast(b"root" if rank == 0 else bytearray(4))) == b"root"  # the root's is only read
+    total = numpy.zeros(4, "u1")
+    world.reduce(b"\1\1\1\1", out=total if rank == 0 else None)
+    assert (total == (size if rank == 0 else 0)).all()
+    assert world.alltoall(b"ab" * size).tolist() == [97, 98] * size
+    try:
+        with world.duplicate():
+            sys.exit(0)  # which is no failure
+    except SystemExit:
+        pass
     assert world.scan(1) == rank + 1
     assert world.reduce(1.0, root=size - 1) == (size if rank == size - 1 else None)
     assert world.gather(2 * rank) == ([2 * of for of in ranks] if rank == 0 else None)
