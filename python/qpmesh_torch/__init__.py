@@ -51,6 +51,10 @@ def _make(options, pg_options=None):
             raise ValueError(f"qpmesh_torch: new_group with pg_options {pg_options}: options are the world's; give them to init_process_group")
         made = _library.subgroup(world, ranks, options.group_id, options.timeout)
     else:
+        if not isinstance(pg_options or {}, dict):
+            raise TypeError(f"qpmesh_torch: pg_options is a dict of options and values, not {pg_options!r}")
+        if "timeout_ms" in (pg_options or {}):
+            raise ValueError("qpmesh_torch: the limit of calls is init_process_group's `timeout`, not timeout_ms of pg_options")
         settings = [f"QPMESH_{name.upper()}={_text(value)}" for name, value in (pg_options or {}).items()]
         made = _library.meet(options.store, options.group_rank, options.group_size, options.group_id, options.timeout, settings)
     _groups.add(made)

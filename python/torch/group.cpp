@@ -208,6 +208,15 @@ int Group::timeout_ms(milliseconds limit) const noexcept {
   return limited_ms(limit.count() > 0 ? limit : timeout_);
 }
 
+namespace {
+
+void require_timeout(const Doing& doing, milliseconds timeout) {
+  if (timeout.count() <= 0)
+    bad_argument(doing, "a timeout of " + std::to_string(timeout.count()) + " ms", "give one");
+}
+
+}  // namespace
+
 std::shared_ptr<Group> Group::meet(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                    const std::string& name, milliseconds timeout,
                                    const std::vector<std::string>& settings) {
@@ -216,8 +225,7 @@ std::shared_ptr<Group> Group::meet(const c10::intrusive_ptr<c10d::Store>& store,
     bad_argument(doing, "rank " + std::to_string(rank) + " of " + std::to_string(size),
                  "ranks are 0 to world_size - 1");
   }
-  if (timeout.count() <= 0)
-    bad_argument(doing, "a timeout of " + std::to_string(timeout.count()) + " ms", "give one");
+  require_timeout(doing, timeout);
   Meeting meeting{*store, rank, size, name};
   meeting.claim_rank();
   struct Seam {
@@ -258,6 +266,7 @@ std::shared_ptr<Group> Group::meet(const c10::intrusive_ptr<c10d::Store>& store,
 std::shared_ptr<Group> Group::subgroup(const std::vector<int>& ranks, const std::string& name,
                                        milliseconds timeout) const {
   const Doing doing{"new_group", 0, &name};
+  require_timeout(doing, timeout);
   const qpmesh_call call{.struct_bytes = sizeof call, .timeout_ms = limited_ms(timeout)};
   // Groups of the same ranks that are made at a time are told apart by their names.
   const int tag = static_cast<int>(std::hash<std::string>{}(name)&INT_MAX);
