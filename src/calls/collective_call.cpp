@@ -206,7 +206,7 @@ struct Preparation {
     const bool even = !what.has_layout();
     if (has_all) {
       checked_bytes(all, operation);
-      check_types(one, all, operation);
+      check_types(what.in, what.out, operation);
       const bool cuts_in = what.in_layout != nullptr;
       blocks =
           blocks_of(all, cuts_in ? what.in_layout : what.out_layout, all_name, one.element_count,
