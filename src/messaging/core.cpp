@@ -52,6 +52,7 @@ void handle(Core& core, Peer& peer, TakenMessage& message) {
   // Whatever the message left behind is unmatched payload: the oldest of it is where the ring is
   // still ours.
   if (message.payload != nullptr) {
+    if (peer.first_pinned != nullptr) unblock_ring(core, peer);
     const bool pinned = peer.first_pinned != nullptr && mutant != Mutant::credit_after_last_read;
     peer.in.free_until(pinned ? peer.first_pinned->place.start : peer.in.next_unit());
   }

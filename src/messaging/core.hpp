@@ -139,6 +139,7 @@ struct Peer {
   // Unmatched payloads still in the payload ring, in ring order.
   Unexpected* first_pinned = nullptr;
   Unexpected* last_pinned = nullptr;
+  std::size_t pinned_bytes = 0;
   Patience patience;
   int streams_in = 0;  // pipelined rendezvous that this peer sends to us now
 
@@ -278,6 +279,7 @@ void handle_message(Core& core, Peer& peer, const TakenMessage& message);
 void take_unexpected(Core& core, ReceiveOperation& receive, Unexpected& message);
 void discard(Core& core, Unexpected& message) noexcept;
 void move_out_of_ring(Core& core, Peer& peer);
+void unblock_ring(Core& core, Peer& peer);  // which has a pinned message
 
 // ---- failed_operations.cpp: how operations end when they cannot succeed
 

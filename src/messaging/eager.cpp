@@ -41,6 +41,7 @@ void unpin(Core& core, Unexpected& message) noexcept {
   if (peer.last_pinned == &message) peer.last_pinned = before;
   message.next_pinned = nullptr;
   message.ring_payload = nullptr;
+  peer.pinned_bytes -= message.envelope.bytes;
   peer.in.free_until(peer.first_pinned != nullptr ? peer.first_pinned->place.start
                                                   : peer.in.next_unit());
   peer.freed_payload = true;
@@ -79,6 +80,7 @@ void unpin(Core& core, Unexpected& message) noexcept {
     kept.place = message.place;
     (peer.last_pinned != nullptr ? peer.last_pinned->next_pinned : peer.first_pinned) = &kept;
     peer.last_pinned = &kept;
+    peer.pinned_bytes += envelope.bytes;
   }
   core.matching.add(kept);
   if (peer.streams_in > 0) move_out_of_ring(core, peer);
@@ -276,6 +278,17 @@ void move_out_of_ring(Core& core, Peer& peer) {
     core.unexpected_bytes += bytes;
     unpin(core, *message);
   }
+}
+
+// Messages that nobody awaits yet hold what came behind them and went, and with it half of the
+// ring: its sender would soon find it full, and wait for receives of what it sends. Where they are
+// most of it themselves they stay: a copy more of each would cost more than that.
+void unblock_ring(Core& core, Peer& peer) {
+  const std::size_t held_bytes =
+      (peer.in.next_unit() - peer.first_pinned->place.start) * unit_bytes;
+  if (held_bytes >= peer.in.ring_units() * unit_bytes / 2 && peer.pinned_bytes <= held_bytes / 2 &&
+      core.unexpected_bytes + peer.pinned_bytes <= core.config.unexpected_bytes_max)
+    move_out_of_ring(core, peer);
 }
 
 namespace {

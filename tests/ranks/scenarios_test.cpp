@@ -57,6 +57,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"crowds_of_messages_of_some_kib", {2}},
                     Case{"crowds_that_wait_for_nobody", {2}},
                     Case{"eager_ones_behind_a_long_one", {2}, {"QPMESH_CMA=no"}},
+                    Case{"one_that_stays_makes_no_others_wait", {2}},
                     Case{"receive_deadline_leaves_all_well", {2}}),
     name_of);
 
@@ -241,6 +242,7 @@ INSTANTIATE_TEST_SUITE_P(over_tcp, Scenarios, testing::ValuesIn([] {
                                {"truncated_stays_first_in_line", {2}},
                                {"many_unexpected", {2}},
                                {"eager_ones_behind_a_long_one", {2}},
+                               {"one_that_stays_makes_no_others_wait", {2}},
                                {"receive_deadline_leaves_all_well", {2}},
                                {"sixteen_end_waited_in_reverse", {5}},
                                {"waiting_in_one_group_serves_the_other", {3}},

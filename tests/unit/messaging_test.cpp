@@ -166,6 +166,33 @@ TEST(an_eager_send, behind_a_long_one_whose_segments_fill_the_ring_waits_for_the
   EXPECT_TRUE(last.done);
 }
 
+TEST(an_eager_send, waits_for_no_receive_though_one_message_stays_in_the_ring) {
+  test::LoneRank rank;
+  const std::vector<std::byte> data(1024, std::byte{2});
+  std::vector<std::byte> target(data.size());
+  const auto send = [&](const collectives::Group& group, std::size_t bytes) {
+    SendOperation operation = group.send_operation(0, std::span{data}.first(bytes));
+    rank.messaging.start(operation);
+    ASSERT_TRUE(operation.done) << "it waits for its receive";
+    rank.steps();
+  };
+  const auto receive = [&](const collectives::Group& group, std::size_t bytes) {
+    ReceiveOperation operation = group.receive_operation(0, std::span{target}.first(bytes));
+    rank.messaging.start(operation);
+    ASSERT_TRUE(operation.done);
+    EXPECT_EQ(target[bytes - 1], data[bytes - 1]);
+    rank.steps();
+  };
+  const collectives::Group later{rank.members, 1, 0};
+  ASSERT_NO_FATAL_FAILURE(send(later, inline_bytes_max + 1));
+  for (int i = 0; i < 20; ++i) {  // five rings
+    ASSERT_NO_FATAL_FAILURE(send(rank.group(), data.size()));
+    ASSERT_NO_FATAL_FAILURE(receive(rank.group(), data.size()));
+  }
+  receive(later, inline_bytes_max + 1);
+  EXPECT_EQ(rank.messaging.counters().degraded, 0U);
+}
+
 TEST(a_link_that_fails_where_memory_is_missing, is_told_all_the_same_and_no_send_ends_twice) {
   bool fired = true;
   for (std::uint64_t index = 0; fired; ++index) {

@@ -409,6 +409,25 @@ void crowds_of_messages_of_some_kib(Communicator& world, Arguments) { move_crowd
 // A quarter of the ring and more, after others whose credits have not come back.
 void crowds_that_wait_for_nobody(Communicator& world, Arguments) { move_crowds(world, true); }
 
+// What came behind it and was received goes twice through the ring.
+void one_that_stays_makes_no_others_wait(Communicator& world, Arguments) {
+  constexpr std::size_t bytes = 32 << 10;
+  constexpr int later = 1;
+  if (world.rank() == 0) world.send(pattern(200, 1), 1, later);
+  for (int round = 0; round < 300; ++round) {
+    if (world.rank() == 0) world.send(pattern(bytes, round), 1, 2);
+    world.barrier();
+    if (world.rank() == 0) continue;
+    Bytes data(bytes);
+    world.receive(data, 0, 2);
+    check_pattern(data, round);
+  }
+  if (world.rank() == 0) return;
+  Bytes data(200);
+  world.receive(data, 0, later);
+  check_pattern(data, 1);
+}
+
 // Its last segments fill the ring until they are taken, which is no reason to wait for a receive:
 // the second receive is that of the later message.
 void eager_ones_behind_a_long_one(Communicator& world, Arguments) {
@@ -510,6 +529,7 @@ std::vector<Scenario> message_scenarios() {
           in_world("crowds_of_messages_of_some_kib", crowds_of_messages_of_some_kib),
           in_world("crowds_that_wait_for_nobody", crowds_that_wait_for_nobody),
           in_world("eager_ones_behind_a_long_one", eager_ones_behind_a_long_one),
+          in_world("one_that_stays_makes_no_others_wait", one_that_stays_makes_no_others_wait),
           in_world("receive_deadline_leaves_all_well", receive_deadline_leaves_all_well),
           in_world("a_rank_without_descriptors_answers_when_it_has_one",
                    a_rank_without_descriptors_answers_when_it_has_one)};
