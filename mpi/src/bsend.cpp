@@ -1,6 +1,7 @@
 // Buffered sends.
 #include "bsend.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <thread>
@@ -63,7 +64,6 @@ void flush(const Place& place) {
 void BsendBuffer::send(Communicator& communicator, const void* data, std::size_t bytes,
                        int destination, int tag) {
   const std::lock_guard lock{mutex_};
-  drop_ended();
   auto before = pieces_.end();
   Piece piece{0, bytes, nullptr, nullptr, Reference<Communicator>{&communicator}};
   std::byte* room = nullptr;
@@ -71,7 +71,12 @@ void BsendBuffer::send(Communicator& communicator, const void* data, std::size_t
     piece.own.reset(new std::byte[bytes]);
     room = piece.own.get();
   } else {
-    require(find_room(bytes, before, piece.offset), MPI_ERR_BUFFER, "a message of ", bytes,
+    bool has_room = find_room_behind(bytes, piece.offset);
+    if (!has_room) {
+      drop_ended();
+      has_room = find_room(bytes, before, piece.offset);
+    }
+    require(has_room, MPI_ERR_BUFFER, "a message of ", bytes,
             " bytes does not fit into the attached buffer of ", size_, " with ", pieces_.size(),
             " messages in it");
     room = static_cast<std::byte*>(memory_) + piece.offset;
@@ -79,8 +84,12 @@ void BsendBuffer::send(Communicator& communicator, const void* data, std::size_t
   if (bytes > 0) std::memcpy(room, data, bytes);
   check(qpmesh_send_async(communicator.mesh, room, bytes, QPMESH_BYTE, destination, tag, nullptr,
                           &piece.request));
+  if (has_ended(piece)) return;  // as most have at once
   pieces_.insert(before, std::move(piece));
-  drop_ended();
+  if (pieces_.size() >= looked_at_) {
+    drop_ended();
+    looked_at_ = std::max(looked_at_min, 2 * pieces_.size());
+  }
 }
 
 void BsendBuffer::flush() {
@@ -106,15 +115,21 @@ bool BsendBuffer::collect() {
 
 void BsendBuffer::drop_ended() {
   for (auto piece = pieces_.begin(); piece != pieces_.end();) {
-    int done = 1;  // stays where it failed: its receiver is gone, and nobody waits for it
-    qpmesh_test(piece->request, &done, nullptr);
-    if (done != 0) {
-      qpmesh_request_free(piece->request);
-      piece = pieces_.erase(piece);
-    } else {
-      ++piece;
-    }
+    if (has_ended(*piece)) piece = pieces_.erase(piece);
+    else ++piece;
   }
+}
+
+bool BsendBuffer::has_ended(const Piece& piece) noexcept {
+  int done = 1;  // stays where it failed: its receiver is gone, and nobody waits for it
+  qpmesh_test(piece.request, &done, nullptr);
+  if (done != 0) qpmesh_request_free(piece.request);
+  return done != 0;
+}
+
+bool BsendBuffer::find_room_behind(std::size_t bytes, std::size_t& offset) const noexcept {
+  offset = pieces_.empty() ? 0 : pieces_.back().offset + pieces_.back().bytes;
+  return size_ - offset >= bytes;
 }
 
 bool BsendBuffer::find_room(std::size_t bytes, Pieces::iterator& before, std::size_t& offset) {
@@ -128,6 +143,7 @@ bool BsendBuffer::find_room(std::size_t bytes, Pieces::iterator& before, std::si
 
 void buffered_send(Communicator& communicator, const void* data, std::size_t bytes, int destination,
                    int tag) {
+  if (destination == QPMESH_NO_RANK) return;
   Place buffer = buffer_in(communicator.buffer);
   if (buffer == nullptr) buffer = buffer_in(process_buffer);
   require(buffer != nullptr, MPI_ERR_BUFFER, "no buffer is attached: MPI_Buffer_attach");

@@ -42,14 +42,20 @@ class BsendBuffer {
 
   bool is_automatic() const noexcept { return memory_ == MPI_BUFFER_AUTOMATIC; }
   void drop_ended();
+  static bool has_ended(const Piece& piece) noexcept;  // then its request is gone
   void wait_for_first();
+  // Behind all pieces.
+  bool find_room_behind(std::size_t bytes, std::size_t& offset) const noexcept;
   // In front of which piece there is room, and from which offset on.
   bool find_room(std::size_t bytes, Pieces::iterator& before, std::size_t& offset);
 
   std::mutex mutex_;
   void* memory_;
   std::size_t size_;
-  Pieces pieces_;  // in order of their offsets
+  Pieces pieces_;  // in order of their offsets; some of them may have ended
+  // At so many all are asked whether they have, which twice as many pay for.
+  std::size_t looked_at_ = looked_at_min;
+  static constexpr std::size_t looked_at_min = 16;
 };
 
 // A message of packed bytes: copied, and on its way. Failure{MPI_ERR_BUFFER} where it has no room.

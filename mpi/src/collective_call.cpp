@@ -4,8 +4,6 @@ namespace qpmesh::mpi {
 
 std::array<std::array<std::atomic<std::uint32_t>, predefined_datatypes>, 0x20> simple_reductions;
 
-thread_local std::array<std::vector<std::size_t>, 8> Call::lists_;
-
 How Call::find_out_how(MPI_Op op, MPI_Datatype datatype) {
   const bool is_empty = committed_type(datatype).size == 0;
   How how{};

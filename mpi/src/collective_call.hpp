@@ -14,6 +14,7 @@
 
 #include "entry.hpp"
 #include "info.hpp"
+#include "of_thread.hpp"
 #include "request.hpp"
 
 namespace qpmesh::mpi {
@@ -184,7 +185,7 @@ class Call {
       return reinterpret_cast<T*>(
           staging().memory(static_cast<MPI_Count>(entries * sizeof(std::size_t))));
     }
-    std::vector<std::size_t>& own = lists_[next_list_++];
+    std::vector<std::size_t>& own = OfThread<Lists>::get()[next_list_++];
     if (own.size() < entries + 1) own.resize(entries + 1);
     return reinterpret_cast<T*>(own.data());
   }
@@ -207,7 +208,7 @@ class Call {
   MPI_Request* handle_ = nullptr;
   bool persistent_ = false;
   std::size_t next_list_ = 0;
-  static thread_local std::array<std::vector<std::size_t>, 8> lists_;
+  using Lists = std::array<std::vector<std::size_t>, 8>;
 };
 // A collective in one of the three ways.
 template <class Body>

@@ -2,6 +2,7 @@
 #include "communicator.hpp"
 
 #include <cstring>
+#include <limits>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -228,8 +229,9 @@ QPMESH_MPI_ENTRY(Comm_idup_with_info,
 }
 
 QPMESH_MPI_ENTRY(Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm* newcomm)) {
+  constexpr int tag = std::numeric_limits<int>::max();  // of no MPI_Comm_create_group, or hardly
   return make_communicator("MPI_Comm_create", comm, newcomm,
-                           [&](Communicator& own) { return create(own, given_group(group), 0); });
+                           [&](Communicator& own) { return create(own, given_group(group), tag); });
 }
 
 QPMESH_MPI_ENTRY(Comm_create_group, (MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* newcomm)) {

@@ -124,6 +124,9 @@ struct Handled : Counted {
   bool has_handle() const noexcept {
     return (handles.load(std::memory_order_relaxed) & handles_max) != 0;
   }
+  bool has_several_handles() const noexcept {
+    return (handles.load(std::memory_order_relaxed) & handles_max) > 1;
+  }
   void count_handle() noexcept { handles.fetch_add(1, std::memory_order_relaxed); }
   void uncount_handle() noexcept { handles.fetch_sub(1, std::memory_order_relaxed); }
   // Of all objects of the kind.

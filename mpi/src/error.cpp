@@ -9,6 +9,7 @@
 #include "communicator.hpp"
 #include "entry.hpp"
 #include "environment.hpp"
+#include "of_thread.hpp"
 #include "qpmesh/qpmesh.h"
 
 namespace qpmesh::mpi {
@@ -180,11 +181,11 @@ std::string name_of(int code) {
 
 // What this thread heard of last: MPI_Error_string says more than the class then. Of what the
 // program added it says what the program says.
-thread_local Failure last{MPI_SUCCESS, {}};
+Failure& last() { return OfThread<Failure>::get(); }
 
 std::string text_of(int code) {
-  const bool is_last = code != MPI_SUCCESS && code == last.code && class_text(code) != nullptr;
-  return is_last && !last.text.empty() ? last.text : name_of(code);
+  const bool is_last = code != MPI_SUCCESS && code == last().code && class_text(code) != nullptr;
+  return is_last && !last().text.empty() ? last().text : name_of(code);
 }
 
 // "MPI_Send on MPI_COMM_WORLD, rank 1 of 4: MPI_ERR_RANK: rank 7 …"; empty where there is no memory
@@ -291,9 +292,13 @@ Failure last_failure() noexcept {
 
 void fail_as_told() { throw last_failure(); }
 
-const std::string& keep_text(Communicator* where, const char* function, const Failure& failure) {
-  last = {failure.code, described(where, function, failure)};
-  return last.text;
+const std::string& keep_text(Communicator* where, const char* function,
+                             const Failure& failure) try {
+  last() = {failure.code, described(where, function, failure)};
+  return last().text;
+} catch (const std::bad_alloc&) {
+  static const std::string none;
+  return none;
 }
 
 int report(Communicator* where, const char* function, const Failure& failure) {

@@ -35,8 +35,8 @@ class NumberOf {
     return reinterpret_cast<Handle>(static_cast<std::uintptr_t>(number));
   }
   static NumberOf& all() {
-    static NumberOf own;
-    return own;
+    static auto* const own = new NumberOf;  // asked also in functions that run at exit
+    return *own;
   }
 
  private:

@@ -11,6 +11,7 @@
 
 #include "entry.hpp"
 #include "environment.hpp"
+#include "of_thread.hpp"
 #include "request.hpp"
 
 namespace qpmesh::mpi {
@@ -123,7 +124,10 @@ bool wait_plainly(Request& request, MPI_Status* status) {
 }
 
 // Is told of errors after its request is gone.
-thread_local Reference<Communicator> of_failed;
+struct OfFailed {
+  Reference<Communicator> communicator;
+};
+Reference<Communicator>& of_failed() { return OfThread<OfFailed>::get().communicator; }
 
 // Its end, if it has come, or when it comes.
 bool complete(MPI_Request& handle, bool wait, MPI_Status* status) {
@@ -146,7 +150,7 @@ bool complete(MPI_Request& handle, bool wait, MPI_Status* status) {
     if (!look(request, wait)) return false;
     tell(request, status);
   } catch (...) {
-    of_failed = request.communicator;
+    of_failed() = request.communicator;
     conclude(handle);
     throw;
   }
@@ -230,7 +234,7 @@ int on_requests(const char* function, int count, MPI_Request* requests, Body&& b
     failure = std::current_exception();
   }
   const Reference<Communicator> where =
-      of_failed ? std::exchange(of_failed, {}) : communicator_of(count, requests);
+      of_failed() ? std::exchange(of_failed(), {}) : communicator_of(count, requests);
   return guarded(function, where.get(), [&] { std::rethrow_exception(failure); });
 }
 
@@ -285,10 +289,10 @@ constexpr std::size_t nobody = SIZE_MAX;
 
 // What qpmesh waits for of the list that this thread looks at: its requests, with null for what is
 // not in flight. Kept between calls: a list of the same length allocates nothing.
-thread_local std::vector<qpmesh_request*> operations;
+using Operations = std::vector<qpmesh_request*>;
+Operations& operations_of_thread() { return OfThread<Operations>::get(); }
 
 struct InFlight {
-  // Fills operations.
   explicit InFlight(std::span<MPI_Request> requests) {
     operations.assign(requests.size(), nullptr);
     for (std::size_t i = 0; i < requests.size(); ++i) {
@@ -307,6 +311,7 @@ struct InFlight {
   }
   void add_ended(std::size_t index) { first_ended = std::min(first_ended, index); }
 
+  Operations& operations = operations_of_thread();
   bool any_active = false;
   bool generalized = false;  // some are, and have not ended
   std::size_t first_ended = nobody;
@@ -332,8 +337,8 @@ std::size_t any(std::span<MPI_Request> requests, bool wait, bool& any_active) {
     if (in_flight.first_ended != nobody || !any_active) return in_flight.first_ended;
     std::size_t index = requests.size();
     if (wait && !in_flight.generalized)
-      check(qpmesh_wait_any(operations.data(), requests.size(), &index));
-    else check(qpmesh_test_any(operations.data(), requests.size(), &index));
+      check(qpmesh_wait_any(in_flight.operations.data(), requests.size(), &index));
+    else check(qpmesh_test_any(in_flight.operations.data(), requests.size(), &index));
     if (index < requests.size()) return index;
     if (!wait) return nobody;
     std::this_thread::yield();
@@ -474,7 +479,7 @@ QPMESH_MPI_ENTRY(Testall, (int count, MPI_Request requests[], int* flag, MPI_Sta
       qpmesh_progress(world_mesh());
       return;
     }
-    check(qpmesh_test_all(operations.data(), all.size(), flag));
+    check(qpmesh_test_all(in_flight.operations.data(), all.size(), flag));
     if (*flag != 0) complete_all(all, statuses);
   });
 }

@@ -143,15 +143,15 @@ MPI_Datatype numeric_type(std::span<const Numeric> rows, int combiner, std::vect
       rows, [&](const Numeric& one) { return one.digits >= digits && one.range >= range; });
   require(row != rows.end(), MPI_ERR_ARG, "no type has ", digits, " digits and a range of ", range);
   static std::mutex mutex;
-  static std::vector<Reference<Datatype>> made;
+  static auto* const made = new std::vector<Reference<Datatype>>;  // asked also at exit
   const std::lock_guard lock{mutex};
-  for (const Reference<Datatype>& type : made) {
+  for (const Reference<Datatype>& type : *made) {
     if (type->recipe.combiner == combiner && type->recipe.numbers == asked) return type->handle();
   }
   auto type = make_type({Part{.of = Reference{datatype_of(row->type)}}},
                         {.combiner = combiner, .numbers = std::move(asked)});
   type->commit();
-  made.push_back(type);
+  made->push_back(type);
   return handle_for_program(std::move(type));  // which it cannot free
 }
 
@@ -174,7 +174,8 @@ QPMESH_MPI_ENTRY(Type_free, (MPI_Datatype * datatype)) {
   return while_running("MPI_Type_free", [&] {
     require(datatype != nullptr, MPI_ERR_ARG, "datatype is null");
     Datatype& type = own_type(*datatype);
-    type.attributes.clear(*datatype);
+    if (!type.has_several_handles())
+      type.attributes.clear(*datatype);  // Type_get_contents gives others
     *datatype = MPI_DATATYPE_NULL;
     take_back(type);
   });

@@ -5,22 +5,43 @@
 #include <string>
 #include <string_view>
 
+#include "communicator.hpp"
 #include "entry.hpp"
 #include "error.hpp"
 
 namespace qpmesh::mpi {
 namespace {
 
-// Of communicators, sessions and windows: the error handler is that of MPI_COMM_SELF. Of files it
-// returns unless a program sets another one, and the interface for tools has none: those are told
-// once, for many programs look at no code of theirs.
-int report_unsupported(std::string_view function, std::atomic_flag& told) {
+// Whose error it is: of the communicator that the function was given, and where it was given an
+// error handler that returns, of nobody.
+struct Concerned {
+  Communicator* communicator = nullptr;
+  bool returns = false;
+
+  void add(MPI_Comm given) noexcept {
+    if (communicator == nullptr) communicator = communicator_of(given);
+  }
+  void add(MPI_Errhandler given) noexcept {
+    const Errhandler* const handler = errhandler_of(given);
+    returns = handler != nullptr && handler->action == Errhandler::Action::return_code;
+  }
+  template <class Given>
+  void add(const Given&) noexcept {}
+};
+
+// Of communicators, sessions and windows: the error handler is that of the communicator, or of
+// MPI_COMM_SELF. Of files it returns unless a program sets another one, and the interface for tools
+// has none: those are told once, for many programs look at no code of theirs.
+int report_unsupported(std::string_view function, const Concerned& concerned,
+                       std::atomic_flag& told) {
   Failure failure =
       failure_of(MPI_ERR_UNSUPPORTED_OPERATION, "qpmesh does not have it (docs/mpi.md)");
   const bool is_of_tools = function.starts_with("MPI_T_");
   const bool is_of_files =
       function.starts_with("MPI_File_") || function.starts_with("MPI_Register_datarep");
-  if (!is_of_tools && !is_of_files) return report(nullptr, function.data(), failure);
+  if (concerned.returns && !function.ends_with("_errhandler"))
+    return keep_text(nullptr, function.data(), failure), failure.code;
+  if (!is_of_tools && !is_of_files) return report(concerned.communicator, function.data(), failure);
   if (is_of_tools) {
     failure.code =
         function == "MPI_T_init_thread" ? MPI_T_ERR_CANNOT_INIT : MPI_T_ERR_NOT_INITIALIZED;
@@ -61,6 +82,9 @@ void set_null(const Given&) noexcept {}
 constexpr struct {
 } newcomm, newintercomm, newintracomm, intercomm, newgroup, group, win, file, session, info,
     errhandler, request, etype, filetype, datatype, enumtype, handle, registration;
+// The same of those that say whose error it is.
+constexpr struct {
+} comm, local_comm;
 
 }  // namespace
 }  // namespace qpmesh::mpi
@@ -76,8 +100,11 @@ using namespace qpmesh::mpi;
     set_all_null(newcomm, newintercomm, newintracomm, intercomm, newgroup, group, win, file,      \
                  session, info, errhandler, request, etype, filetype, datatype, enumtype, handle, \
                  registration);                                                                   \
+    Concerned concerned;                                                                          \
+    const auto add_all = [&](const auto&... given) { (concerned.add(given), ...); };              \
+    add_all(comm, local_comm, intercomm, errhandler);                                             \
     static std::atomic_flag told;                                                                 \
-    return report_unsupported(text, told);                                                        \
+    return report_unsupported(text, concerned, told);                                             \
   }
 
 #define MPI_ABI_FUNCTION(result, name, arguments)

@@ -409,7 +409,14 @@ static void contents(void) {
                            places[1] == 100 && contents_types[0] == MPI_INT);
   MPI_Type_get_envelope(contents_types[1], &integers, &addresses, &datatypes, &combiner);
   SAYS("derived parts are told as derived types", combiner == MPI_COMBINER_VECTOR);
+  int key, there = 0;
+  void* value = NULL;
+  MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, MPI_TYPE_NULL_DELETE_FN, &key, NULL);
+  MPI_Type_set_attr(vector, key, &key);
   MPI_Type_free(&contents_types[1]);  // which belong to the caller
+  MPI_Type_get_attr(vector, key, &value, &there);
+  SAYS("what a part has been given stays with its own handle", there && value == &key);
+  MPI_Type_free_keyval(&key);
   MPI_Type_dup(structure, &copy);
   MPI_Type_get_envelope(copy, &integers, &addresses, &datatypes, &combiner);
   SAYS("a duplicate says so", combiner == MPI_COMBINER_DUP && datatypes == 1);

@@ -2,6 +2,7 @@
 // and what ends all ranks. The first argument chooses; the exit code and the text are looked at
 // from outside (CMakeLists.txt).
 #include <pthread.h>
+#include <unistd.h>
 
 #include "check.h"
 #if defined(__SANITIZE_ADDRESS__)
@@ -127,6 +128,43 @@ static void threads(int* argc, char*** argv) {
   if (rank == 0) printf("threads: asked for %d, got %d\n", wanted, provided);
 }
 
+// Whatever a thread keeps between calls is there still: what it has freed would be written by
+// these, and what the program has been given since then.
+static void last_calls(void) {
+  enum { most = 64 };
+  int data[most], counts[most], displacements[most], at[2] = {-1, -1}, length = 0;
+  char* given[200];
+  char text[MPI_MAX_ERROR_STRING] = "";
+  MPI_Request requests[2];
+  if (size > most) exit(1);  // NOLINT(concurrency-mt-unsafe): one thread
+  for (int i = 0; i < size; ++i) counts[i] = 1, displacements[i] = i;
+  for (int i = 0; i < 200; ++i) given[i] = memset(malloc(8U * (unsigned)(i + 1)), 7, 8U * (i + 1));
+  for (int round = 0; round < 20; ++round) {
+    MPI_Gatherv(&rank, 1, MPI_INT, data, counts, displacements, MPI_INT, 0, MPI_COMM_WORLD);
+    SAYS("Gatherv at exit", rank != 0 || data[size - 1] == size - 1);
+    MPI_Alltoallv(counts, counts, displacements, MPI_INT, data, counts, displacements, MPI_INT,
+                  MPI_COMM_WORLD);
+    SAYS("Alltoallv at exit", data[0] == 1);
+    MPI_Irecv(&at[0], 1, MPI_INT, (rank + size - 1) % size, 1, MPI_COMM_WORLD, &requests[0]);
+    MPI_Isend(&rank, 1, MPI_INT, (rank + 1) % size, 1, MPI_COMM_WORLD, &requests[1]);
+    MPI_Waitany(2, requests, &length, MPI_STATUS_IGNORE);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    SAYS("Waitany at exit", at[0] == (rank + size - 1) % size);
+  }
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  const int code = MPI_Send(&rank, 1, MPI_INT, size, 1, MPI_COMM_WORLD);
+  MPI_Error_string(code, text, &length);
+  SAYS("the text of an error at exit", strstr(text, "MPI_Send") != NULL);
+  SAYS("a handle in Fortran", MPI_Type_f2c(MPI_Type_c2f(MPI_INT)) == MPI_INT);
+  for (int i = 0; i < 200; ++i) {
+    for (int k = 0; k < 8 * (i + 1); ++k)
+      SAYS("memory of the program's is its own", given[i][k] == 7);
+    free(given[i]);
+  }
+  MPI_Finalize();
+  if (failures > 0) _exit(1);
+}
+
 int main(int argc, char** argv) {
   const char* what = argc > 1 ? argv[1] : "allowed";
   signal(SIGALRM, ran_out_of_time);
@@ -174,6 +212,15 @@ int main(int argc, char** argv) {
     hang();
   }
   if (strcmp(what, "twice") == 0) MPI_Init(&argc, &argv);
+  if (strcmp(what, "at_exit") == 0) {
+    atexit(last_calls);
+    MPI_Request none[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    int index, flag, lengths[64] = {0};
+    MPI_Waitany(2, none, &index, MPI_STATUS_IGNORE);
+    MPI_Testall(2, none, &flag, MPI_STATUSES_IGNORE);
+    MPI_Gatherv(&rank, 0, MPI_INT, lengths, lengths, lengths, MPI_INT, 0, MPI_COMM_WORLD);
+    return 0;
+  }
   MPI_Finalize();
   if (strcmp(what, "allowed") == 0) allowed_outside("after");
   if (strcmp(what, "late") == 0) MPI_Barrier(MPI_COMM_WORLD);

@@ -221,6 +221,25 @@ static int fail_with_new_code(MPI_Comm where, int key, void* attribute, void* st
   (void)where, (void)key, (void)attribute, (void)state;
   return new_code;
 }
+// By the handler of what it was called with.
+static void functions_that_are_missing(void) {
+  MPI_Win window;
+  MPI_Comm made;
+  MPI_Session session;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+  SAYS("on a communicator", class_of(MPI_Win_create_dynamic(MPI_INFO_NULL, comm, &window)) ==
+                                MPI_ERR_UNSUPPORTED_OPERATION);
+  SAYS("on the local one of two",
+       class_of(MPI_Intercomm_create(comm, 0, MPI_COMM_WORLD, 0, 1, &made)) ==
+           MPI_ERR_UNSUPPORTED_OPERATION);
+  SAYS("with a handler for the call",
+       class_of(MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session)) ==
+           MPI_ERR_UNSUPPORTED_OPERATION);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+}
+
 static void texts(void) {
   char text[MPI_MAX_ERROR_STRING];
   int length = -1, new_class = -1, key = MPI_KEYVAL_INVALID, *last = NULL, flag = 0;
@@ -553,6 +572,7 @@ int main(int argc, char** argv) {
       {"results_of_requests_that_are_null", results_of_requests_that_are_null, 1},
       {"lists_that_are_null", lists_that_are_null, 1},
       {"handlers", handlers, 1},
+      {"functions_that_are_missing", functions_that_are_missing, 1},
       {"texts", texts, 1},
       {"in_lists", in_lists, 1},
       {"freed_types", freed_types, 1},

@@ -450,6 +450,8 @@ static void buffer_too_small(void) {
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
   int code = MPI_Bsend(data, 1000, MPI_INT, 0, 1, comm);
   SAYS("a buffered send without a buffer is MPI_ERR_BUFFER", class_of(code) == MPI_ERR_BUFFER);
+  SAYS("one to nobody needs no buffer",
+       MPI_Bsend(data, 1000, MPI_INT, MPI_PROC_NULL, 1, comm) == MPI_SUCCESS);
   MPI_Buffer_attach(memory, sizeof memory);
   code = MPI_Bsend(data, 1000, MPI_INT, 0, 1, comm);
   SAYS("a buffered send that does not fit is MPI_ERR_BUFFER", class_of(code) == MPI_ERR_BUFFER);

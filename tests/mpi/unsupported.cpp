@@ -100,7 +100,8 @@ void try_missing(const std::string& function, int (*call)(Arguments...)) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
   says(MPI_Error_string(code, text.data(), &length) == MPI_SUCCESS &&
-           std::string_view{text.data()}.starts_with(function + ":"),
+           (std::string_view{text.data()}.starts_with(function + ":") ||
+            std::string_view{text.data()}.starts_with(function + " on MPI_COMM_SELF,")),
        function, "the text of the error names the function");
   const bool are_null =
       std::apply([](auto... each) { return (is_null_at(each) && ...); }, arguments);
