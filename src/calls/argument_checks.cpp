@@ -36,9 +36,11 @@ void bad_reduction(ReductionKind kind, ElementType type, std::string_view operat
                  static_cast<int>(kind));
   }
   if (type == ElementType::none) {
-    bad_argument(operation,
-                 "name the type of bytes: uint8 or another; for other types give a function",
-                 "this reduction means nothing for such elements");
+    bad_argument(
+        operation,
+        "bytes have none (name their type, as uint8), bool has no sum, complex numbers have "
+        "sum and product; for other types give a function",
+        "this reduction means nothing for such elements");
   }
   bad_argument(operation, "bit_and, bit_or and bit_xor take integers",
                "a bitwise reduction of a floating type has no meaning");

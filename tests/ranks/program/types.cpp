@@ -146,7 +146,8 @@ void a_type_known_when_the_program_runs_is_a_type(Communicator& world, Arguments
       },
       {ErrorCode::bad_argument, no_peer, "allreduce",
        "this reduction means nothing for such elements",
-       "name the type of bytes: uint8 or another; for other types give a function"});
+       "bytes have none (name their type, as uint8), bool has no sum, complex numbers have "
+       "sum and product; for other types give a function"});
   world.barrier();
 }
 

@@ -152,10 +152,11 @@ void complex_numbers_and_their_like_are_reduced_by_name(Communicator& world, Arg
   if (first) check(flags == std::array<bool, 2>{true, size == 1}, "flags");
 
   const auto refused = [&](auto&& call, const std::string& operation) {
-    expect_error(call, {ErrorCode::bad_argument, no_peer, operation,
-                        "this reduction means nothing for such elements",
-                        "name the type of bytes: uint8 or another; for other types give a "
-                        "function"});
+    expect_error(
+        call, {ErrorCode::bad_argument, no_peer, operation,
+               "this reduction means nothing for such elements",
+               "bytes have none (name their type, as uint8), bool has no sum, complex numbers have "
+               "sum and product; for other types give a function"});
   };
   refused([&] { world.allreduce(numbers, min); }, "allreduce");
   refused([&] { (void)world.allreduce(mine, average); }, "allreduce");
