@@ -204,6 +204,8 @@ bool poll_peer(Core& core, Peer& peer) {
     }
     if (!worked) peer.out.note_all_read();
     if (!peer.idle_out()) advance(core, peer);
+    // What went with its communicator may lie behind messages that stay.
+    if (peer.freed_payload && peer.first_pinned != nullptr) unblock_ring(core, peer);
     peer.freed_payload = false;
     if (peer.credits_due()) return_credits(core, peer);
     return worked;

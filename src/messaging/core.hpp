@@ -279,7 +279,7 @@ void handle_message(Core& core, Peer& peer, const TakenMessage& message);
 void take_unexpected(Core& core, ReceiveOperation& receive, Unexpected& message);
 void discard(Core& core, Unexpected& message) noexcept;
 void move_out_of_ring(Core& core, Peer& peer);
-void unblock_ring(Core& core, Peer& peer);  // which has a pinned message
+void unblock_ring(Core& core, Peer& peer) noexcept;  // which has a pinned message
 
 // ---- failed_operations.cpp: how operations end when they cannot succeed
 

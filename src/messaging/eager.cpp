@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <new>
 
 #include "base/cpu_copy.hpp"
 #include "messaging/core.hpp"
@@ -245,6 +246,7 @@ void take_unexpected(Core& core, ReceiveOperation& receive, Unexpected& message)
   }
   deliver(core, receive, envelope, message.payload());
   discard(core, message);
+  if (peer.first_pinned != nullptr) unblock_ring(core, peer);
   if (peer.credits_due()) return_credits(core, peer);
 }
 
@@ -280,15 +282,16 @@ void move_out_of_ring(Core& core, Peer& peer) {
   }
 }
 
-// Messages that nobody awaits yet hold what came behind them and went, and with it half of the
-// ring: its sender would soon find it full, and wait for receives of what it sends. Where they are
-// most of it themselves they stay: a copy more of each would cost more than that.
-void unblock_ring(Core& core, Peer& peer) {
+// A message that is not received yet also holds the room of later ones that are. When that is half
+// of the ring, and mostly theirs, what is not received is copied out. Where it is mostly unreceived
+// it stays: the copies would cost more than a sender that waits.
+void unblock_ring(Core& core, Peer& peer) noexcept try {
   const std::size_t held_bytes =
       (peer.in.next_unit() - peer.first_pinned->place.start) * unit_bytes;
   if (held_bytes >= peer.in.ring_units() * unit_bytes / 2 && peer.pinned_bytes <= held_bytes / 2 &&
       core.unexpected_bytes + peer.pinned_bytes <= core.config.unexpected_bytes_max)
     move_out_of_ring(core, peer);
+} catch (const std::bad_alloc&) {  // then they stay
 }
 
 namespace {

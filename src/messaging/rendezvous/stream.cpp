@@ -49,7 +49,8 @@ void handle_segment(Core& core, Peer& peer, const TakenMessage& message) {
   ReceiveOperation* const receive = core.receives.find(body.receiver_operation);
   // Still waits for its offer: that offer was dropped, because its signature is not ours.
   if (receive == nullptr || is_preposted(receive->state)) {
-    move_out_of_ring(core, peer);  // the sender counts on what segments take in the ring
+    // Its sender queues what comes behind it until this room returns: nothing may hold it.
+    move_out_of_ring(core, peer);
     return count_stale(core);
   }
   const std::size_t bytes = message.record.header().total_bytes;
