@@ -64,6 +64,7 @@ void flush(const Place& place) {
 void BsendBuffer::send(Communicator& communicator, const void* data, std::size_t bytes,
                        int destination, int tag) {
   const std::lock_guard lock{mutex_};
+  while (!pieces_.empty() && has_ended(pieces_.front())) pieces_.pop_front();
   auto before = pieces_.end();
   Piece piece{0, bytes, nullptr, nullptr, Reference<Communicator>{&communicator}};
   std::byte* room = nullptr;

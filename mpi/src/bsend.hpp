@@ -53,7 +53,8 @@ class BsendBuffer {
   void* memory_;
   std::size_t size_;
   Pieces pieces_;  // in order of their offsets; some of them may have ended
-  // At so many all are asked whether they have, which twice as many pay for.
+  // With so many all are asked whether they have. The number doubles, so that each is asked twice
+  // or so.
   std::size_t looked_at_ = looked_at_min;
   static constexpr std::size_t looked_at_min = 16;
 };

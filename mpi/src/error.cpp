@@ -292,13 +292,14 @@ Failure last_failure() noexcept {
 
 void fail_as_told() { throw last_failure(); }
 
+constinit const std::string no_text;  // goes behind all that runs at exit
+
 const std::string& keep_text(Communicator* where, const char* function,
                              const Failure& failure) try {
   last() = {failure.code, described(where, function, failure)};
   return last().text;
 } catch (const std::bad_alloc&) {
-  static const std::string none;
-  return none;
+  return no_text;
 }
 
 int report(Communicator* where, const char* function, const Failure& failure) {

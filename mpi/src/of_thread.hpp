@@ -7,7 +7,7 @@ namespace qpmesh::mpi {
 
 // One T of each thread, made when it is first asked for. MPI may be called in destructors of the
 // program's own objects of a thread, of static ones, and in functions that run at exit: this lasts
-// until the keys of pthreads go, which is later, and in the main thread for ever.
+// until the keys of pthreads go, which is later; in a process that exits they never do.
 template <class T>
 class OfThread {
  public:

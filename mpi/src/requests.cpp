@@ -123,11 +123,11 @@ bool wait_plainly(Request& request, MPI_Status* status) {
   return true;
 }
 
-// Is told of errors after its request is gone.
-struct OfFailed {
-  Reference<Communicator> communicator;
-};
-Reference<Communicator>& of_failed() { return OfThread<OfFailed>::get().communicator; }
+// Is told of errors after its request is gone; a reference, or null. No object: it has no end.
+constinit thread_local Communicator* of_failed = nullptr;
+Reference<Communicator> take_of_failed() noexcept {
+  return Reference<Communicator>::adopt(std::exchange(of_failed, nullptr));
+}
 
 // Its end, if it has come, or when it comes.
 bool complete(MPI_Request& handle, bool wait, MPI_Status* status) {
@@ -150,7 +150,8 @@ bool complete(MPI_Request& handle, bool wait, MPI_Status* status) {
     if (!look(request, wait)) return false;
     tell(request, status);
   } catch (...) {
-    of_failed() = request.communicator;
+    take_of_failed();
+    of_failed = Reference<Communicator>{request.communicator}.release();
     conclude(handle);
     throw;
   }
@@ -234,7 +235,7 @@ int on_requests(const char* function, int count, MPI_Request* requests, Body&& b
     failure = std::current_exception();
   }
   const Reference<Communicator> where =
-      of_failed() ? std::exchange(of_failed(), {}) : communicator_of(count, requests);
+      of_failed != nullptr ? take_of_failed() : communicator_of(count, requests);
   return guarded(function, where.get(), [&] { std::rethrow_exception(failure); });
 }
 

@@ -174,8 +174,9 @@ QPMESH_MPI_ENTRY(Type_free, (MPI_Datatype * datatype)) {
   return while_running("MPI_Type_free", [&] {
     require(datatype != nullptr, MPI_ERR_ARG, "datatype is null");
     Datatype& type = own_type(*datatype);
-    if (!type.has_several_handles())
-      type.attributes.clear(*datatype);  // Type_get_contents gives others
+    // MPI_Type_get_contents gives handles of the same object: attributes go with the last one,
+    // whichever that is.
+    if (!type.has_several_handles()) type.attributes.clear(*datatype);
     *datatype = MPI_DATATYPE_NULL;
     take_back(type);
   });

@@ -12,8 +12,9 @@
 namespace qpmesh::mpi {
 namespace {
 
-// Whose error it is: of the communicator that the function was given, and where it was given an
-// error handler that returns, of nobody.
+// Whose error it is: of the communicator that the function was given, and where it was given
+// MPI_ERRORS_RETURN for itself, of nobody. Given a handler that does anything else it is of
+// MPI_COMM_SELF.
 struct Concerned {
   Communicator* communicator = nullptr;
   bool returns = false;
@@ -39,6 +40,7 @@ int report_unsupported(std::string_view function, const Concerned& concerned,
   const bool is_of_tools = function.starts_with("MPI_T_");
   const bool is_of_files =
       function.starts_with("MPI_File_") || function.starts_with("MPI_Register_datarep");
+  // MPI_Win_set_errhandler is given a handler for later.
   if (concerned.returns && !function.ends_with("_errhandler"))
     return keep_text(nullptr, function.data(), failure), failure.code;
   if (!is_of_tools && !is_of_files) return report(concerned.communicator, function.data(), failure);
