@@ -165,7 +165,7 @@ void Operation::check_types() const {
   const ElementFormat* first = nullptr;
   const auto check = [&](const Array& array) {
     const ElementFormat& format = array.format();
-    if (format.bytes == 0) return;  // None
+    if (format.bytes == 0) return;  // there is none
     if (first == nullptr) first = &format;
     if (format != *first) throw py::type_error("the arrays of a call have elements of one type");
   };

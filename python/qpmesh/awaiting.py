@@ -29,10 +29,11 @@ class _Waiting:
 
     def take_back(self, request, future):
         """Of a task that waits no more. A receive is taken back with the last of them, unless its message has come or
-        is on its way; anything else goes on. False: the request stays, and nobody else waits for it."""
+        is on its way; anything else goes on. True: it is over, or another task waits for it. False: it stays."""
         futures = self.requests.get(request, [])
-        if future in futures and len(futures) > 1:
+        if future in futures:
             futures.remove(future)
+        if any(not other.done() for other in futures):
             return True
         is_taken_back = request.cancel()
         if is_taken_back:
@@ -93,8 +94,8 @@ def _waiting_for(request):
 
 
 def _is_all_of_its_task():
-    """Does the task end with the request, as that of asyncio.wait_for or gather does? Where a receive can be taken back
-    no more such a task ends with its message, though it was cancelled: nobody else gets it."""
+    """Does the task end with the request, as that of gather does, and until Python 3.11 that of asyncio.wait_for? Where
+    its message has come such a task ends with it though it was cancelled: nobody else gets it."""
     return getattr(asyncio.current_task().get_coro(), "__name__", "") == "_wrap_awaitable"
 
 
@@ -104,10 +105,12 @@ async def _end_in_a_thread(request):
     try:
         return await asyncio.shield(waited)
     except asyncio.CancelledError:
-        if request.cancel() or not (is_receive and _is_all_of_its_task()):
-            waited.cancel()
-            raise
-    return await waited
+        if not request.cancel() and is_receive and _is_all_of_its_task():
+            await asyncio.wait([waited], timeout=_LOOKS_APART_S)  # the thread has its end, and the loop soon hears of it
+            if waited.done():
+                return waited.result()
+        waited.cancel()
+        raise
 
 
 async def _end_of(request):
@@ -121,7 +124,8 @@ async def _end_of(request):
         try:
             await future
         except asyncio.CancelledError:
-            if waiting.take_back(request, future) or not (is_receive and _is_all_of_its_task()):
+            is_taken_back = waiting.take_back(request, future)
+            if is_taken_back or not (is_receive and _is_all_of_its_task() and request.test()):
                 raise
     return request.wait()
 

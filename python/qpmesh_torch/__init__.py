@@ -53,7 +53,7 @@ def _make(options, pg_options=None):
     else:
         if not isinstance(pg_options or {}, dict):
             raise TypeError(f"qpmesh_torch: pg_options is a dict of options and values, not {pg_options!r}")
-        if "timeout_ms" in (pg_options or {}):
+        if any(name.lower() == "timeout_ms" for name in pg_options or {}):
             raise ValueError("qpmesh_torch: the limit of calls is init_process_group's `timeout`, not timeout_ms of pg_options")
         settings = [f"QPMESH_{name.upper()}={_text(value)}" for name, value in (pg_options or {}).items()]
         made = _library.meet(options.store, options.group_rank, options.group_size, options.group_id, options.timeout, settings)
