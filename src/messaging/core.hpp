@@ -139,7 +139,6 @@ struct Peer {
   // Unmatched payloads still in the payload ring, in ring order.
   Unexpected* first_pinned = nullptr;
   Unexpected* last_pinned = nullptr;
-  std::size_t pinned_bytes = 0;
   Patience patience;
   int streams_in = 0;  // pipelined rendezvous that this peer sends to us now
 
@@ -156,6 +155,7 @@ struct Peer {
   bool failed = false;  // nothing is sent or taken any more
   bool reported = false;
   ErrorDetail failure;
+  std::size_t pinned_bytes = 0;  // from first_pinned on; not used by messages that are awaited
 
   // Much, or anything when the peer says that it is short.
   bool credits_due() const noexcept {

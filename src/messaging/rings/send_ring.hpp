@@ -596,7 +596,6 @@ class SendRing {
   const transport::Capabilities& capabilities_;
   SendPlaces places_;
   PayloadCursor payload_cursor_;
-  std::uint64_t segments_end_ = 0;  // where the last one ends, in cumulative units
   PayloadCursor staging_cursor_;
   CreditCounter lines_;
   CreditCounter units_;
@@ -612,6 +611,7 @@ class SendRing {
   std::array<StagedWrite, staged_writes_max> staged_{};
   std::size_t staged_first_ = 0;
   std::size_t staged_count_ = 0;
+  std::uint64_t segments_end_ = 0;  // where the last one ends, in cumulative units
 };
 
 }  // namespace qpmesh::messaging
