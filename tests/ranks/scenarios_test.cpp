@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"too_many_unexpected", {2}, {"QPMESH_UNEXPECTED_MESSAGES_MAX=50"}},
                     Case{"messages_of_some_kib_wait_for_nobody", {2}},
                     Case{"crowds_of_messages_of_some_kib", {2}},
-                    Case{"crowds_that_wait_for_nobody", {2}},
+                    Case{"crowds_that_wait_for_nobody", {2}, {"QPMESH_TRANSPORT=shm"}},
                     Case{"eager_ones_behind_a_long_one", {2}, {"QPMESH_CMA=no"}},
                     Case{"one_that_stays_makes_no_others_wait", {2}},
                     Case{"receive_deadline_leaves_all_well", {2}}),

@@ -406,7 +406,8 @@ void move_crowds(Communicator& world, bool waits_for_nobody) {
 }
 
 void crowds_of_messages_of_some_kib(Communicator& world, Arguments) { move_crowds(world, false); }
-// A quarter of the ring and more, after others whose credits have not come back.
+// A quarter of a ring of shared memory and more, after others whose credits have not come back. The
+// rings of networks are shorter.
 void crowds_that_wait_for_nobody(Communicator& world, Arguments) { move_crowds(world, true); }
 
 // What came behind it and was received goes twice through the ring.
