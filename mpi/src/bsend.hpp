@@ -53,8 +53,8 @@ class BsendBuffer {
   void* memory_;
   std::size_t size_;
   Pieces pieces_;  // in order of their offsets; some of them may have ended
-  // With so many all are asked whether they have. The number doubles, so that each is asked twice
-  // or so.
+  // When there are so many, all of them are asked whether they have ended. The number doubles, so
+  // that each piece is asked about twice.
   std::size_t looked_at_ = looked_at_min;
   static constexpr std::size_t looked_at_min = 16;
 };

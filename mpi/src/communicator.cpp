@@ -229,7 +229,8 @@ QPMESH_MPI_ENTRY(Comm_idup_with_info,
 }
 
 QPMESH_MPI_ENTRY(Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm* newcomm)) {
-  constexpr int tag = std::numeric_limits<int>::max();  // of no MPI_Comm_create_group, or hardly
+  // Apart from MPI_Comm_create_group in another thread, which hardly anybody gives this tag.
+  constexpr int tag = std::numeric_limits<int>::max();
   return make_communicator("MPI_Comm_create", comm, newcomm,
                            [&](Communicator& own) { return create(own, given_group(group), tag); });
 }

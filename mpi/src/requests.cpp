@@ -123,7 +123,8 @@ bool wait_plainly(Request& request, MPI_Status* status) {
   return true;
 }
 
-// Is told of errors after its request is gone; a reference, or null. No object: it has no end.
+// Is told of errors after its request is gone. A reference, or null: what had a destructor would be
+// gone in functions that run at exit.
 constinit thread_local Communicator* of_failed = nullptr;
 Reference<Communicator> take_of_failed() noexcept {
   return Reference<Communicator>::adopt(std::exchange(of_failed, nullptr));
@@ -150,7 +151,7 @@ bool complete(MPI_Request& handle, bool wait, MPI_Status* status) {
     if (!look(request, wait)) return false;
     tell(request, status);
   } catch (...) {
-    take_of_failed();
+    take_of_failed();  // of an error that nobody told
     of_failed = Reference<Communicator>{request.communicator}.release();
     conclude(handle);
     throw;

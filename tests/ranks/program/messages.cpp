@@ -410,7 +410,7 @@ void crowds_of_messages_of_some_kib(Communicator& world, Arguments) { move_crowd
 // rings of networks are shorter.
 void crowds_that_wait_for_nobody(Communicator& world, Arguments) { move_crowds(world, true); }
 
-// What came behind it and was received goes twice through the ring.
+// The others, each of which is received, go round the ring several times.
 void one_that_stays_makes_no_others_wait(Communicator& world, Arguments) {
   constexpr std::size_t bytes = 32 << 10;
   constexpr int later = 1;
@@ -429,8 +429,8 @@ void one_that_stays_makes_no_others_wait(Communicator& world, Arguments) {
   check_pattern(data, 1);
 }
 
-// Its last segments fill the ring until they are taken, which is no reason to wait for a receive:
-// the second receive is that of the later message.
+// The last segments of the long one fill the ring until they are taken, which needs no receive. So
+// no send may wait for its own: the messages behind it are received in another order.
 void eager_ones_behind_a_long_one(Communicator& world, Arguments) {
   constexpr std::size_t eager_bytes = 16 << 10;
   constexpr std::size_t rings_bytes = 8 << 20;  // more than any ring has
