@@ -166,6 +166,42 @@ TEST(an_eager_send, behind_a_long_one_whose_segments_fill_the_ring_waits_for_the
   EXPECT_TRUE(last.done);
 }
 
+TEST(an_eager_send, behind_segments_that_come_too_late_for_their_receive_waits_for_no_receive) {
+  test::LoneRank rank;
+  collectives::Group::Members others = rank.members;
+  others.communicator = test::LoneRank::communicator + 1;
+  const collectives::Group other{others, 0, 0};
+  const std::vector<std::byte> long_data(3 * 512, std::byte{3});  // in segments of 512
+  const std::vector<std::byte> data(1024, std::byte{2});
+  std::vector<std::byte> target(long_data.size());
+  const auto start = [&](SendOperation& send, std::size_t bytes) {
+    send = other.send_operation(0, std::span{data}.first(bytes));
+    rank.messaging.start(send);
+  };
+  // So many that a poll takes them and one more.
+  std::array<std::array<SendOperation, 31>, 2> short_sends;
+  std::array<SendOperation, 3> sends;
+  SendOperation long_send = rank.group().send_operation(0, long_data);
+  rank.messaging.start(long_send);
+  ReceiveOperation receive = rank.group().receive_operation(0, target);
+  rank.messaging.start(receive);
+  for (SendOperation& send : short_sends[0]) start(send, 8);
+  rank.messaging.poll();  // takes the offer, and leaves the answer
+  for (SendOperation& send : short_sends[1]) start(send, 8);
+  for (SendOperation& send : std::span{sends}.first(2)) start(send, data.size());
+  rank.messaging.poll();  // takes the answer, and leaves the segments
+  ASSERT_TRUE(long_send.done);
+  ASSERT_EQ(receive.moved_bytes, 0U) << "no segment is late: nothing is tested";
+  rank.communicator_failed(test::LoneRank::communicator, {.code = ErrorCode::no_resource});
+  ASSERT_TRUE(receive.done);
+  start(sends[2], data.size());
+  ASSERT_EQ(sends[2].state, SendState::queued);
+  rank.steps();
+  EXPECT_TRUE(sends[2].done) << "it waits for its receive";
+  EXPECT_EQ(rank.messaging.counters().stale_answers, 3U);
+  EXPECT_EQ(rank.messaging.counters().degraded, 0U);
+}
+
 TEST(an_eager_send, waits_for_no_receive_though_one_message_stays_in_the_ring) {
   test::LoneRank rank;
   const std::vector<std::byte> data(1024, std::byte{2});
