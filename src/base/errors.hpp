@@ -5,6 +5,8 @@
 #include <fmt/core.h>
 
 #include <exception>
+#include <new>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,6 +36,25 @@ template <class... T>
                                                          T... values) {
   throw_formatted({.code = ErrorCode::bad_argument}, operation, hint, cause,
                   fmt::make_format_args(values...));
+}
+
+// The cause where memory is missing: so short that a std::string of it needs none.
+inline constexpr std::string_view no_memory = "no memory here";
+
+// What the step throws: an Error without its peer and code, or that there is no memory.
+template <class F>
+std::optional<ErrorDetail> thrown_by(F&& step) {
+  try {
+    try {
+      step();
+    } catch (const Error& error) {
+      return ErrorDetail{
+          .cause = error.cause(), .system_error = error.system_error(), .hint = error.hint()};
+    }
+  } catch (const std::bad_alloc&) {
+    return ErrorDetail{.cause = std::string{no_memory}};
+  }
+  return std::nullopt;
 }
 
 // What was thrown, in words.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/errors.hpp"
 #include "messaging/rendezvous/rendezvous.hpp"
 
 namespace qpmesh::messaging {
@@ -210,8 +211,7 @@ bool poll_peer(Core& core, Peer& peer) {
     if (peer.credits_due()) return_credits(core, peer);
     return worked;
   } catch (const std::bad_alloc&) {
-    // A message of it is lost; words as short as these need no memory.
-    link_failed(core, peer, ErrorCode::no_resource, "no memory here");
+    link_failed(core, peer, ErrorCode::no_resource, base::no_memory);  // a message of it is lost
     return true;
   }
 }

@@ -2,6 +2,7 @@
 #include <new>
 #include <utility>
 
+#include "base/errors.hpp"
 #include "messaging/core.hpp"
 #include "messaging/mutant.hpp"
 #include "messaging/rendezvous/rendezvous.hpp"
@@ -73,7 +74,7 @@ void link_failed(Core& core, Peer& peer, ErrorCode code, std::string_view cause)
     if (fault != nullptr && code == ErrorCode::link_failed) peer.failure = *fault;
     else peer.failure.cause = cause;
   } catch (const std::bad_alloc&) {
-    peer.failure.cause = "no memory here";  // as short as this it needs none
+    peer.failure.cause = base::no_memory;
   }
 }
 

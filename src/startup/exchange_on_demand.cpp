@@ -7,13 +7,9 @@
 #include <utility>
 
 #include "base/bytes.hpp"
+#include "base/errors.hpp"
 
 namespace qpmesh::startup {
-namespace {
-
-constexpr std::string_view no_memory = "no memory here";  // needs none
-
-}  // namespace
 
 // Little-endian, by ByteWriter.
 struct ExchangeOnDemand::Words {
@@ -77,20 +73,11 @@ void ExchangeOnDemand::take(int peer, const Words& words) {
 
 template <class F>
 void ExchangeOnDemand::guarded(int peer, F&& step) noexcept {
-  try {
-    step();
-  } catch (const Error& error) {
-    fail(peer,
-         {.code = ErrorCode::link_failed,
-          .peer = peer,
-          .cause = error.cause(),
-          .system_error = error.system_error(),
-          .hint = error.hint()},
-         true);
-  } catch (const std::bad_alloc&) {
-    fail(peer, {.code = ErrorCode::link_failed, .peer = peer, .cause = std::string{no_memory}},
-         true);
-  }
+  auto failure = base::thrown_by(step);
+  if (!failure) return;
+  failure->code = ErrorCode::link_failed;
+  failure->peer = peer;
+  fail(peer, *failure, true);
 }
 
 void ExchangeOnDemand::fail(int peer, const ErrorDetail& why, bool tells) noexcept {

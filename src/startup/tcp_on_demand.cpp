@@ -4,12 +4,11 @@
 #include <new>
 #include <utility>
 
-#include "qpmesh/error.hpp"
+#include "base/errors.hpp"
 
 namespace qpmesh::startup {
 namespace {
 
-constexpr std::string_view no_memory = "no memory here";  // needs none
 constexpr std::chrono::milliseconds warning_interval{1'000};
 
 }  // namespace
@@ -48,35 +47,32 @@ void TcpOnDemand::call(int peer) { streams_.call(peer, base::after_ms(system_, t
 
 void TcpOnDemand::told_by(int peer, BlobView) noexcept {
   if (peer >= rank_) return;  // whom we call, or who is no correct rank
-  try {
+  auto failure = base::thrown_by([&] {
     call(peer);
     transport_.serve_soon();
-  } catch (const std::bad_alloc&) {
-    transport_.fail(peer, {.cause = std::string{no_memory}});
-  }
+  });
+  if (failure) transport_.fail(peer, *std::move(failure));
 }
 
 bool TcpOnDemand::serve() noexcept {
-  try {
-    return streams_.serve();
-  } catch (const Error& error) {
-    warn(error);
-    fail_all({.cause = error.cause(), .system_error = error.system_error(), .hint = error.hint()});
-  } catch (const std::bad_alloc&) {
-    fail_all({.cause = std::string{no_memory}});
+  bool served = false;
+  const auto failure = base::thrown_by([&] { served = streams_.serve(); });
+  if (failure) {
+    if (failure->system_error != 0) warn(*failure);
+    fail_all(*failure);
   }
-  return false;
+  return served;
 }
 
 // Peers that call this process are not told: it may answer them when a descriptor has come free.
 // Until then they know of a rank that says nothing, and this one knows why.
-void TcpOnDemand::warn(const Error& error) noexcept {
+void TcpOnDemand::warn(const ErrorDetail& failure) noexcept {
   const Deadline now = system_.now();
   if (now < warn_after_) return;
   warn_after_ = now + warning_interval;
   try {
-    log_.warning("no connection can be made, nor taken: {} ({}); {}", error.cause(),
-                 base::describe_errno(error.system_error()), error.hint());
+    log_.warning("no connection can be made, nor taken: {} ({}); {}", failure.cause,
+                 base::describe_errno(failure.system_error), failure.hint);
   } catch (const std::bad_alloc&) {  // then nothing is said
   }
 }

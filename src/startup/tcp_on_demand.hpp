@@ -43,7 +43,7 @@ class TcpOnDemand final : public transport::tcp::Connector, public transport::On
 
  private:
   void call(int peer);
-  void warn(const Error& error) noexcept;
+  void warn(const ErrorDetail& failure) noexcept;
   void fail_all(const ErrorDetail& why) noexcept;
 
   transport::tcp::TcpTransport& transport_;

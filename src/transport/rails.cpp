@@ -331,7 +331,7 @@ void RailedConnection::end(std::string_view why_first, std::string_view why_seco
                                                    why_first, name_of(Rail::second), why_second);
     if (last != nullptr) fault.hint = last->hint;
   } catch (const std::bad_alloc&) {
-    fault.cause = "no memory here";  // words as short as these need none
+    fault.cause = base::no_memory;
   }
 }
 

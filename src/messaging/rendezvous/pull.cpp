@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/cpu.hpp"
+#include "base/errors.hpp"
 #include "base/fill_guard.hpp"
 #include "messaging/rendezvous/rendezvous.hpp"
 
@@ -127,7 +128,7 @@ void end_filling(Core& core, Peer& peer) {
     forget_time(peer, receive);  // it comes another way
     answer(core, peer, receive, pull.offered.sender_operation);
   } catch (const std::bad_alloc&) {  // as in poll_peer
-    link_failed(core, peer, ErrorCode::no_resource, "no memory here");
+    link_failed(core, peer, ErrorCode::no_resource, base::no_memory);
   }
 }
 
@@ -137,8 +138,7 @@ bool pull(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBody& of
           bool is_private, Help help) {
   if (!peer.capabilities.loads_peer_memory || is_revoked(peer, offered)) return false;
   const Pull pull{.receive = &receive, .offered = offered, .is_private = is_private};
-  // A reduction works on what is in the cache, as it comes through the ring.
-  if (is_private && (!peer.copies_private() || receive.combine != nullptr)) return false;
+  if (is_private && !peer.copies_private()) return false;
   if (receive.combine == nullptr && help == Help::wanted &&
       wants_help(core, peer, receive.message_bytes))
     return pull_together(core, peer, pull);

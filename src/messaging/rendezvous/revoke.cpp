@@ -13,6 +13,7 @@
 #include <new>
 #include <type_traits>
 
+#include "base/errors.hpp"
 #include "messaging/rendezvous/rendezvous.hpp"
 
 namespace qpmesh::messaging {
@@ -118,7 +119,7 @@ void answer_revocation(Core& core, Peer& peer, const RendezvousBody& named) noex
   if (!try_to_send(core, peer, RecordKind::revoked,
                    {.sender_operation = named.sender_operation,
                     .receiver_operation = named.receiver_operation}))
-    link_failed(core, peer, ErrorCode::no_resource, "no memory here");
+    link_failed(core, peer, ErrorCode::no_resource, base::no_memory);
 }
 
 }  // namespace

@@ -23,7 +23,8 @@ std::size_t placement_of(const ReceiveOperation& receive, const OfferBody& offer
 
 bool take_fastest_way(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBody& offered) {
   receive.timed_way = ReceiveOperation::not_timed;
-  if (receive.combine != nullptr) return pull(core, peer, receive, offered, true);
+  // A reduction works on what is in the cache, as it comes through the ring.
+  if (receive.combine != nullptr) return false;
   if (!core.config.measures) return pull(core, peer, receive, offered, true);
   // Of some KiB: as a rule its sender knew that this receive stands ready.
   if (receive.message_bytes > ready_bytes_min && receive.message_bytes <= ready_bytes_max &&

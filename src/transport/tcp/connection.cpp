@@ -15,6 +15,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/errors.hpp"
 #include "base/system.hpp"
 
 namespace qpmesh::transport::tcp {
@@ -502,7 +503,7 @@ void TcpConnection::end_with(Explain&& explain, int system_error) noexcept {
   try {
     fault_.cause = explain();
   } catch (const std::bad_alloc&) {
-    fault_.cause = "no memory here";  // words as short as these need none
+    fault_.cause = base::no_memory;
   }
   incoming_ = {};
   outbox_.clear();

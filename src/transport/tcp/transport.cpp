@@ -9,7 +9,6 @@
 #include <array>
 #include <cassert>
 #include <cerrno>
-#include <limits>
 #include <new>
 #include <utility>
 
@@ -101,14 +100,8 @@ void TcpTransport::fail(int peer, ErrorDetail why) noexcept {
 
 void TcpTransport::want(TcpConnection& connection) noexcept {
   connecting_ = true;
-  try {
-    connector_->want(connection.peer());
-  } catch (const Error& error) {
-    connection.give_up(
-        {.cause = error.cause(), .system_error = error.system_error(), .hint = error.hint()});
-  } catch (const std::bad_alloc&) {
-    connection.give_up({.cause = "no memory here"});
-  }
+  auto failure = base::thrown_by([&] { connector_->want(connection.peer()); });
+  if (failure) connection.give_up(*std::move(failure));
 }
 
 void TcpTransport::serve_connector() noexcept {

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/errors.hpp"
 #include "transport/transport.hpp"
 #include "transport/verbs/diagnosis/statuses.hpp"
 #include "transport/verbs/handles.hpp"
@@ -186,7 +187,7 @@ void VerbsConnection::fail(Explain&& explain, int system_error) noexcept {
     fault_.cause = std::move(explanation.cause);
     fault_.hint = std::move(explanation.hint);
   } catch (const std::bad_alloc&) {
-    fault_.cause = "no memory here";  // words as short as these need none
+    fault_.cause = base::no_memory;
   }
   if (!parts_.queue_pair) return;
   ibv_qp_attr attributes{};

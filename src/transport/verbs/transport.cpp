@@ -309,14 +309,8 @@ VerbsConnection* VerbsTransport::made_later(int peer) const noexcept {
 }
 
 void VerbsTransport::want(VerbsConnection& connection) noexcept {
-  try {
-    want_(connection.peer());
-  } catch (const Error& error) {
-    connection.give_up(
-        {.cause = error.cause(), .system_error = error.system_error(), .hint = error.hint()});
-  } catch (const std::bad_alloc&) {
-    connection.give_up({.cause = "no memory here"});
-  }
+  auto failure = base::thrown_by([&] { want_(connection.peer()); });
+  if (failure) connection.give_up(*std::move(failure));
 }
 
 void VerbsTransport::forget(std::uint32_t index) noexcept {
