@@ -30,13 +30,6 @@ struct Wishes {
   bool gids = false;
 };
 
-void write_svg(const doctor::Report& report, const std::string& path) {
-  std::ofstream file{path};
-  file << to_svg(report);
-  file.close();
-  if (!file) throw std::runtime_error{fmt::format("qpmesh-doctor: {} cannot be written", path)};
-}
-
 // On a terminal, until the report is there: a pair takes up to seconds.
 void show_progress(std::size_t tried, std::size_t all) {
   if (tried == all) fmt::print(stderr, "\r\033[K");
@@ -53,7 +46,7 @@ bool for_terminal(const qpmesh::bootstrap::Identity& identity) {
 int tell(const doctor::Report& report, const qpmesh::bootstrap::Identity& identity,
          const Wishes& wishes) {
   qpmesh::print(wishes.json ? to_json(report) : to_text(report, for_terminal(identity)));
-  if (!wishes.svg.empty()) write_svg(report, wishes.svg);
+  if (!wishes.svg.empty()) qpmesh::write_file(wishes.svg, to_svg(report));
   return any_problem(report) ? problem_code : 0;
 }
 

@@ -21,13 +21,6 @@ namespace trace = qpmesh::trace;
 constexpr int failure_code = 1;
 constexpr int usage_code = 2;
 
-void write(const std::string& path, const std::string& text) {
-  std::ofstream file{path};
-  file << text;
-  file.close();
-  if (!file) throw std::runtime_error{fmt::format("{} cannot be written", path)};
-}
-
 // What lies in that part of the job, in milliseconds from its first call on.
 void keep(trace::Timeline& timeline, double from_ms, double to_ms) {
   double zero_us = std::numeric_limits<double>::infinity();
@@ -74,8 +67,8 @@ int main(int argc, char** argv) {
     trace::align(timeline);
     keep(timeline, from_ms, to_ms);
     const auto late = trace::late_ranks(timeline);
-    if (!output.empty()) write(output, to_json(timeline, late));
-    if (!svg.empty()) write(svg, to_svg(timeline, late));
+    if (!output.empty()) qpmesh::write_file(output, to_json(timeline, late));
+    if (!svg.empty()) qpmesh::write_file(svg, to_svg(timeline, late));
     qpmesh::print(to_text(timeline, late));
   } catch (const std::exception& error) {
     fmt::print(stderr, "qpmesh-trace: {}\n", error.what());

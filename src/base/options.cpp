@@ -1,6 +1,7 @@
 #include "qpmesh/options.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -325,6 +326,15 @@ std::vector<std::string> unknown_variables(std::span<const std::string> names) {
       sentences.back() += fmt::format("; did you mean {}?", meant);
   }
   return sentences;
+}
+
+std::vector<std::string> environment_names() {
+  std::vector<std::string> names;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text{*variable};
+    names.emplace_back(text.substr(0, text.find('=')));
+  }
+  return names;
 }
 
 Options options_of(std::span<const std::string_view> settings) {

@@ -61,6 +61,8 @@ void validate(const Options& options);
 // One sentence for each name that begins with QPMESH_ and that nothing reads,
 // with the nearest known name where one is near.
 std::vector<std::string> unknown_variables(std::span<const std::string> names);
+// Of all variables of this process.
+std::vector<std::string> environment_names();
 
 // The agreed fields, self-describing, for the bootstrap to carry.
 Blob agreed_options(const Options& options);

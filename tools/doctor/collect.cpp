@@ -35,8 +35,6 @@
 #include "tools/doctor/host.hpp"
 #include "transport/verbs/selection/choice.hpp"
 
-extern char** environ;
-
 namespace qpmesh::doctor {
 namespace {
 
@@ -298,15 +296,6 @@ bool clock_synchronised() {
   return ::adjtimex(&state) != TIME_ERROR;
 }
 
-std::vector<std::string> unknown_variables() {
-  std::vector<std::string> names;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    const std::string_view text{*variable};
-    names.emplace_back(text.substr(0, text.find('=')));
-  }
-  return base::unknown_variables(names);
-}
-
 std::string secret_failure() {
   try {
     bootstrap::find_secret(bootstrap::process_environment(), {}, false);
@@ -358,7 +347,7 @@ HostFacts collect() {
   facts.clock_source =
       first_line("/sys/devices/system/clocksource/clocksource0/current_clocksource");
   facts.clock_read_ns = clock_read_ns();
-  facts.unknown_variables = unknown_variables();
+  facts.unknown_variables = base::unknown_variables(base::environment_names());
   facts.secret_failure = secret_failure();
   return facts;
 }

@@ -495,7 +495,7 @@ List clock_source(const HostFacts& facts) {
            "available_clocksource lists it"}};
 }
 
-List clock_synchronised(const HostFacts& facts) {
+List clock_unsynchronised(const HostFacts& facts) {
   if (facts.clock_synchronised) return {};
   return {{"the kernel's clock is not synchronised with a time server",
            "systemctl enable --now systemd-timesyncd, or apt-get install chrony", Severity::note}};
@@ -554,7 +554,7 @@ constexpr std::array table{
         "ranks that share cores are slower",
         clock_source},
     Row{"clock_unsynchronised", "times in the logs of several hosts cannot be compared",
-        clock_synchronised},
+        clock_unsynchronised},
     Row{"unknown_variable", "the variable has no effect", unknown_variable},
     Row{"secret", "init over TCP fails with bad_config", secret},
 };

@@ -39,8 +39,7 @@ bool hears(const base::System& system, int socket, const Greeting& expected) {
 // The first that answers is the line. Each is greeted a little after the one before: what is
 // connected need not be the other rank, for its address may be one of this host, too, or of a
 // third one.
-std::optional<UniqueFd> greet(const Ranks& ranks, std::vector<UniqueFd> sockets, int low,
-                              PairReport& pair) {
+UniqueFd greet(const Ranks& ranks, std::vector<UniqueFd> sockets, int low, PairReport& pair) {
   const Greeting hello = greeting(ranks, ranks.me, low);
   const Greeting expected = greeting(ranks, low, ranks.me);
   const Deadline deadline = ranks.soon();
@@ -77,7 +76,7 @@ std::optional<UniqueFd> greet(const Ranks& ranks, std::vector<UniqueFd> sockets,
   for (std::size_t i = 0; i < sockets.size(); ++i)
     if (sockets[i]) give_up(i, ETIMEDOUT);
   if (pair.calls.empty()) pair.failure = "the other rank did not answer";
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace
@@ -119,7 +118,7 @@ std::vector<UniqueFd> listen(Guest& mine, const Bootstrap& world, const HostFact
 }
 
 // All addresses at once; the first one in order that answers a greeting is the line.
-std::optional<UniqueFd> call(const Ranks& ranks, int low, PairReport& pair) {
+UniqueFd call(const Ranks& ranks, int low, PairReport& pair) {
   const Guest& there = ranks.guest(low);
   const Deadline deadline = base::after_ms(ranks.system, connect_ms_max);
   if (base::same_network(there.place, ranks.facts.place) && !there.unix_name.empty()) {
@@ -130,7 +129,7 @@ std::optional<UniqueFd> call(const Ranks& ranks, int low, PairReport& pair) {
     } while (opened.error == EAGAIN && ranks.system.now() < deadline);
     if (!opened.socket) {
       pair.calls.push_back({"@" + there.unix_name, "", opened.error});
-      return std::nullopt;
+      return {};
     }
     std::vector<UniqueFd> socket;
     socket.push_back(std::move(opened.socket));
@@ -155,7 +154,7 @@ std::optional<UniqueFd> call(const Ranks& ranks, int low, PairReport& pair) {
 }
 
 // The caller may find no address: then nobody comes.
-std::optional<UniqueFd> answer(const Ranks& ranks, std::span<const UniqueFd> listeners, int high) {
+UniqueFd answer(const Ranks& ranks, std::span<const UniqueFd> listeners, int high) {
   const Greeting expected = greeting(ranks, high, ranks.me);
   const Deadline deadline = base::after_ms(ranks.system, connect_ms_max + connect_ms_max / 2);
   std::vector<UniqueFd> callers;
@@ -185,7 +184,7 @@ std::optional<UniqueFd> answer(const Ranks& ranks, std::span<const UniqueFd> lis
       callers.push_back(std::move(caller));
     }
   }
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace qpmesh::doctor

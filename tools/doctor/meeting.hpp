@@ -19,8 +19,7 @@ std::vector<base::UniqueFd> listen(Guest& mine, const Bootstrap& world, const Ho
 
 // The line to the other rank; nothing where there is none. The pair gets the calls and their
 // errors.
-std::optional<base::UniqueFd> call(const Ranks& ranks, int low, PairReport& pair);
-std::optional<base::UniqueFd> answer(const Ranks& ranks, std::span<const base::UniqueFd> listeners,
-                                     int high);
+base::UniqueFd call(const Ranks& ranks, int low, PairReport& pair);
+base::UniqueFd answer(const Ranks& ranks, std::span<const base::UniqueFd> listeners, int high);
 
 }  // namespace qpmesh::doctor

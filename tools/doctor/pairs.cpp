@@ -132,8 +132,8 @@ class Examination {
     try {
       auto socket = ranks_.me == high ? call(ranks_, low, pair) : answer(ranks_, listeners_, high);
       if (!socket) return pair;
-      pair.line = describe_line(socket->get());
-      Line line{*std::move(socket), ranks_.system};
+      pair.line = describe_line(socket.get());
+      Line line{std::move(socket), ranks_.system};
       compare_clocks(ranks_, line, pair);
       if (bootstrap::local_address(line.socket()).family() != AF_UNIX)
         datagrams_.try_both_ways(ranks_, line, pair);

@@ -6,6 +6,7 @@
 
 #include "base/system.hpp"
 #include "tools/doctor/report.hpp"
+#include "tools/print.hpp"
 
 namespace qpmesh::doctor {
 namespace {
@@ -22,19 +23,6 @@ struct Palette {
 };
 Palette palette(bool colours) {
   return colours ? Palette{"\033[1;31m", "\033[33m", "\033[32m", "\033[1m", "\033[0m"} : Palette{};
-}
-
-// "0-3,8"
-std::string ranges(const std::vector<int>& numbers) {
-  std::string text;
-  for (std::size_t i = 0; i < numbers.size();) {
-    auto last = i;
-    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
-    text += fmt::format("{}{}", text.empty() ? "" : ",", numbers[i]);
-    if (last != i) text += fmt::format("-{}", numbers[last]);
-    i = last + 1;
-  }
-  return text;
 }
 
 std::string of_finding(const Finding& finding, const Palette& colour) {

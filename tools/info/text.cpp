@@ -4,6 +4,7 @@
 #include <array>
 
 #include "tools/info/facts.hpp"
+#include "tools/print.hpp"
 #include "transport/verbs/selection/rules.hpp"
 
 namespace qpmesh::info {
@@ -14,19 +15,6 @@ using transport::verbs::selection::DeviceFacts;
 using transport::verbs::selection::GidFacts;
 using transport::verbs::selection::Judgement;
 using transport::verbs::selection::PortFacts;
-
-// "0-3,8"
-std::string ranges(const std::vector<int>& numbers) {
-  std::string text;
-  for (std::size_t i = 0; i < numbers.size();) {
-    auto last = i;
-    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
-    text += fmt::format("{}{}", text.empty() ? "" : ",", numbers[i]);
-    if (last != i) text += fmt::format("-{}", numbers[last]);
-    i = last + 1;
-  }
-  return text;
-}
 
 std::string bytes(std::int64_t count) {
   constexpr std::array<std::string_view, 5> units{"B", "KiB", "MiB", "GiB", "TiB"};

@@ -14,17 +14,14 @@
 #include "tools/run/rank_process.hpp"
 
 namespace qpmesh::run {
-namespace {
 
-[[noreturn]] void fail(const char* what) {
+void fail(const char* what) {
   const int error = errno;
   const std::string hint = base::hint_for_descriptors(error);
   throw RunError{fmt::format("{} failed: {}{}{}", what, base::describe_errno(error),
                              hint.empty() ? "" : "; ", hint),
                  1};
 }
-
-}  // namespace
 
 Pipe make_pipe() {
   std::array<int, 2> ends{};

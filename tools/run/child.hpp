@@ -12,6 +12,9 @@
 
 namespace qpmesh::run {
 
+// Throws RunError: this call of the system has failed, with the errno that is there.
+[[noreturn]] void fail(const char* call);
+
 struct Pipe {
   base::UniqueFd reading;
   base::UniqueFd writing;

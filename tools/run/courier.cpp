@@ -34,10 +34,6 @@ constexpr int alive_ms = 5'000;                                  // between two 
 constexpr std::size_t unsent_bytes_max = std::size_t{64} << 10;  // then ranks wait to be heard
 constexpr std::size_t turn_bytes_max = std::size_t{16} << 10;    // of a pipe, in one read
 
-[[noreturn]] void fail(const char* what) {
-  throw RunError{fmt::format("{} failed: {}", what, base::describe_errno(errno)), 1};
-}
-
 // ---- where others reach this host ----
 
 bool means_something_elsewhere(const std::string& host) {

@@ -1,7 +1,6 @@
 #include "tools/run/end_notices.hpp"
 
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <span>
