@@ -25,8 +25,6 @@
 #include "transport/shm/transport.hpp"
 #include "transport/verbs/selection/choice.hpp"
 
-extern char** environ;
-
 namespace qpmesh::startup {
 namespace {
 
@@ -65,12 +63,8 @@ Facts decode(BlobView bytes, int peer) {
 
 // Names that nothing reads are usually typing errors: say so once, on one rank.
 void warn_unknown_variables(const base::Log& log) {
-  std::vector<std::string> names;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    const std::string_view text{*variable};
-    names.emplace_back(text.substr(0, text.find('=')));
-  }
-  for (const std::string& sentence : base::unknown_variables(names)) log.warning("{}", sentence);
+  for (const std::string& sentence : base::unknown_variables(base::environment_names()))
+    log.warning("{}", sentence);
 }
 
 // How many ranks of a node run on its busiest core.
@@ -104,6 +98,16 @@ progress::WaitPolicy wait_policy(const Options& options, bool own_core, bool bus
                         : progress::WaitPolicy::own_core();
 }
 
+// How a rank waits, and what it expects of its node.
+void settle_policies(context::ContextParts& parts, const std::vector<Facts>& facts,
+                     const Reach& reach, bool busy_neighbour) {
+  const int node = parts.identities[at(parts.rank)].node;
+  parts.own_core = ranks_per_core(parts.identities, facts, node) == 1;
+  parts.spins_max = parts.own_core ? progress::spins_on_own_core : 0;
+  parts.wait_policy = wait_policy(parts.options, parts.own_core, busy_neighbour);
+  parts.near = near_topology(parts.identities, facts, reach);
+}
+
 // A peer's rings must lie in its arena: we are going to write there.
 void require_slab(const transport::Neighbour& neighbour, int peer, std::uint64_t offset,
                   std::size_t slab_bytes) {
@@ -121,6 +125,31 @@ base::UniqueFd make_doorbell(const base::System& system) {
   const int error = errno;
   base::throw_error({.code = ErrorCode::no_resource, .system_error = error}, "init",
                     base::hint_for_descriptors(error), "eventfd failed");
+}
+
+// What a rank makes before it meets the others.
+struct Own {
+  std::unique_ptr<transport::Arena> arena;
+  std::unique_ptr<const std::uint64_t> private_nonce;
+  base::UniqueFd doorbell;
+  Facts facts;
+};
+
+// The arena has room for the slab.
+Own make_own(const Options& options, const base::System& system, std::size_t slab_bytes) {
+  Own own{.arena = std::make_unique<transport::Arena>(transport::Arena::create_shared(
+              system, static_cast<std::size_t>(options.arena_bytes_max))),
+          .private_nonce = {},
+          .doorbell = make_doorbell(system),
+          .facts = {.options = base::agreed_options(options),
+                    .cores = topology::usable_cores(),
+                    .slab_offset = 0}};
+  own.arena->header().nonce = system.random_u64();
+  own.private_nonce = std::make_unique<const std::uint64_t>(own.arena->header().nonce);
+  own.facts.slab_offset = own.arena->allocate(slab_bytes).value();
+  for (std::uint64_t& slab : own.facts.node_slabs)
+    slab = own.arena->allocate(sizeof(collectives::NodeSlab)).value_or(0);
+  return own;
 }
 
 // The first lap of messages through a ring would take its pages one by one, in both processes, and
@@ -199,6 +228,20 @@ std::shared_ptr<context::Context> make_context(context::ContextParts& parts, Lin
   return context::Context::make(std::move(parts));
 }
 
+void know_network(context::Context& context,
+                  const std::optional<collectives::NetworkTimes>& measured, const base::Log& log) {
+  if (!measured) {
+    return log.info(
+        "what messages between nodes take was not found: ranks waited for their cores all the "
+        "time; algorithms are chosen as for a fast network");
+  }
+  context.know_network(*measured);
+  log.info(
+      "between nodes a small message takes {:.1f} µs, each further one {:.2f} µs, a byte {:.3f} ns "
+      "(measured, to half powers of two)",
+      measured->latency_s * 1e6, measured->overhead_s * 1e6, measured->byte_s * 1e9);
+}
+
 }  // namespace
 
 void check(const Options& options) {
@@ -226,39 +269,27 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
                       "the rings of {} ranks need {} bytes, the arena has {}", size,
                       layout.slab_bytes(size), arena_bytes);
   }
-  std::unique_ptr<transport::Arena> arena;
-  std::unique_ptr<const std::uint64_t> private_nonce;
-  base::UniqueFd doorbell;
-  Facts mine{.options = base::agreed_options(options),
-             .cores = topology::usable_cores(),
-             .slab_offset = 0,
-             .node_slabs = {}};
+  Own own;
   // What goes wrong here is told to all. So are options of this rank that exclude each other, which
   // Reach finds.
   const auto prepare = [&]() -> bootstrap::Brought {
     const std::vector<base::RankIdentity> nobody;
     [[maybe_unused]] const Reach allowed{options, nobody};
-    arena =
-        std::make_unique<transport::Arena>(transport::Arena::create_shared(*system, arena_bytes));
-    arena->header().nonce = system->random_u64();
-    private_nonce = std::make_unique<const std::uint64_t>(arena->header().nonce);
-    mine.slab_offset = arena->allocate(layout.slab_bytes(size)).value();  // checked above
-    for (std::uint64_t& slab : mine.node_slabs)
-      slab = arena->allocate(sizeof(collectives::NodeSlab)).value_or(0);
-    doorbell = make_doorbell(*system);
-    return {.offer = {.arena_fd = arena->descriptor(),
-                      .arena_bytes = arena->bytes(),
-                      .nonce = arena->header().nonce,
-                      .doorbell_fd = doorbell.get(),
-                      .private_nonce_address =
-                          options.cma ? reinterpret_cast<std::uintptr_t>(private_nonce.get()) : 0},
-            .facts = encode(mine)};
+    own = make_own(options, *system, layout.slab_bytes(size));
+    return {
+        .offer = {.arena_fd = own.arena->descriptor(),
+                  .arena_bytes = own.arena->bytes(),
+                  .nonce = own.arena->header().nonce,
+                  .doorbell_fd = own.doorbell.get(),
+                  .private_nonce_address =
+                      options.cma ? reinterpret_cast<std::uintptr_t>(own.private_nonce.get()) : 0},
+        .facts = encode(own.facts)};
   };
   Meeting meeting = bootstrap::meet(bootstrap, options, *system, log, prepare, deadline);
   std::vector<Facts> facts;
   for (int peer = 0; peer < size; ++peer) {
     facts.push_back(decode(meeting.ranks[at(peer)].facts, peer));
-    base::require_same_options(mine.options, facts.back().options, peer);
+    base::require_same_options(own.facts.options, facts.back().options, peer);
   }
 
   context::ContextParts parts{.rank = rank,
@@ -267,12 +298,12 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
                               .system = system,
                               .epoch = meeting.epoch,
                               .identities = std::move(meeting.ranks),
-                              .arena = std::move(arena),
-                              .private_nonce = std::move(private_nonce),
+                              .arena = std::move(own.arena),
+                              .private_nonce = std::move(own.private_nonce),
                               .transports = {},
                               .links = {},
                               .control = std::move(meeting.control),
-                              .doorbell = std::move(doorbell),
+                              .doorbell = std::move(own.doorbell),
                               .wait_policy = {}};
   parts.state_place = bootstrap::process_environment()("QPMESH_STATES").value_or("");
   Links links{.reach = {options, parts.identities},
@@ -282,11 +313,7 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
   links.verbs = link_verbs(bootstrap, links.reach, parts, deadline);
   links.tcp = link_tcp(bootstrap, links.reach, parts, deadline);
   log.info("{}", links.reach.describe(rank));
-  const int node = parts.identities[at(rank)].node;
-  parts.own_core = ranks_per_core(parts.identities, facts, node) == 1;
-  parts.spins_max = parts.own_core ? progress::spins_on_own_core : 0;
-  parts.wait_policy = wait_policy(options, parts.own_core, links.verbs.busy_neighbour);
-  parts.near = near_topology(parts.identities, facts, links.reach);
+  settle_policies(parts, facts, links.reach, links.verbs.busy_neighbour);
   const bool shares_cores = parts.near.ranks_per_core > 1 || links.verbs.busy_neighbour;
   const bool has_network = links.reach.any(Way::verbs) || links.reach.any(Way::tcp);
   const bool measures = has_network && options.choice == ChoiceBy::measured;
@@ -303,18 +330,8 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
   std::vector<context::NodeSlabs> node_slabs(at(size));
   std::ranges::transform(facts, node_slabs.begin(), &Facts::node_slabs);
   if (measures) {
-    if (const auto network =
-            measure_network(bootstrap, context, base::mix64(id), shares_cores, deadline)) {
-      context->know_network(*network);
-      log.info(
-          "between nodes a small message takes {:.1f} µs, each further one {:.2f} µs, a byte "
-          "{:.3f} ns (measured, to half powers of two)",
-          network->latency_s * 1e6, network->overhead_s * 1e6, network->byte_s * 1e9);
-    } else {
-      log.info(
-          "what messages between nodes take was not found: ranks waited for their cores all the "
-          "time; algorithms are chosen as for a fast network");
-    }
+    know_network(*context,
+                 measure_network(bootstrap, context, base::mix64(id), shares_cores, deadline), log);
     // No other thread and no trace has part in what is measured.
     bootstrap::agree(bootstrap, deadline, [&] {
       context->admit_calls();
