@@ -2,6 +2,7 @@
 // (rails.hpp).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -49,5 +50,9 @@ struct RailNoticeWord {
  private:
   static constexpr std::uint32_t first_bit = 0x8000'0000;
 };
+
+// What either end keeps for the other in memory that it has registered: three words of zeroes. The
+// peer writes the first one, the second is what we write there, reads fill the third. Aligned.
+inline constexpr std::size_t rail_notice_bytes = 3 * sizeof(RailNoticeWord<base::ProcessAtomics>);
 
 }  // namespace qpmesh::transport

@@ -83,10 +83,6 @@ class RailedTransport final : public Transport {
 
 class RailedConnection final : public Connection {
  public:
-  // What either end keeps for the other in memory that it has registered: three words of zeroes.
-  // The peer writes the first one, the second is what we write there, reads fill the third.
-  // Aligned.
-  static constexpr std::size_t notice_bytes = 24;
   // Of a piece: both rails share in a message of twice as many bytes.
   static constexpr std::size_t piece_bytes_max = std::size_t{128} << 10;
   static constexpr std::size_t chain_max = 2;  // of ordered writes

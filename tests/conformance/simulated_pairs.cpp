@@ -46,7 +46,7 @@ class RailedPair final : public ConnectedPair {
       transports_[side] = std::make_unique<transport::RailedTransport>(
           network_.system(static_cast<int>(side)), base::Log{base::LogLevel::off}, std::move(first),
           std::move(second));
-      memory_[side].resize(memory_bytes + RailedConnection::notice_bytes);
+      memory_[side].resize(memory_bytes + transport::rail_notice_bytes);
       ends_[side] = {.transport = transports_[side].get(),
                      .connection = nullptr,
                      .memory = std::span{memory_[side]}.first(memory_bytes),

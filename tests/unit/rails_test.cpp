@@ -204,7 +204,7 @@ class Rails : public testing::Test {
   static constexpr RemoteAddress places{3, 5'000, 4};
   static constexpr std::size_t messages_max = 8;
   std::vector<std::byte> mirror = std::vector<std::byte>(4'000);
-  alignas(8) std::array<std::byte, RailedConnection::notice_bytes> notice{};
+  alignas(8) std::array<std::byte, transport::rail_notice_bytes> notice{};
   Wire* first = nullptr;
   Wire* second = nullptr;
   std::unique_ptr<RailedConnection> connection;

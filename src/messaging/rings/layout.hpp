@@ -8,6 +8,7 @@
 #include "base/bytes.hpp"
 #include "messaging/rings/credits.hpp"
 #include "messaging/rings/record.hpp"
+#include "transport/rail_notice.hpp"
 
 namespace qpmesh::messaging {
 
@@ -30,10 +31,10 @@ struct RingLayout {
   static constexpr std::size_t fill_guard_offset = credit_cell_offset + line_bytes;
   // What we wait for of this peer's (rings/ready_receive.hpp), in the same line.
   static constexpr std::size_t ready_receive_offset = fill_guard_offset + 8;
-  // Words by which two rails agree (transport/rails.hpp), in the same line.
+  // Words by which two rails agree, in the same line.
   static constexpr std::size_t rail_notice_offset = fill_guard_offset + 16;
-  // Behind those three words: how often the peer has taken memory back (SendRing::tell_revokes).
-  static constexpr std::size_t revokes_offset = rail_notice_offset + 24;
+  // Behind those words: how often the peer has taken memory back (SendRing::tell_revokes).
+  static constexpr std::size_t revokes_offset = rail_notice_offset + transport::rail_notice_bytes;
   static constexpr std::size_t payload_offset =
       credit_cell_offset + 128;  // the cell has its own pair of lines
 
