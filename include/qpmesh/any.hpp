@@ -46,7 +46,7 @@ struct Elements {
   ElementType type;
 
   bool operator==(const Elements&) const = default;
-  // NOLINTNEXTLINE(google-explicit-constructor): what may be written may be read
+  // Implicit: what may be written may be read
   operator ConstElements() const noexcept { return {data, element_count, element_bytes, type}; }
 };
 

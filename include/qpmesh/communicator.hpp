@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -38,15 +37,15 @@ class CommunicatorState;
 }
 
 // An ordered group of ranks, as one of them holds it. Move-only. One thread at a time per context:
-// a communicator, its children and its requests belong together, and a second thread takes
-// independent(). Overlapping calls are reported as Error{bad_argument}, or wait for their turn
-// where Options::threads says so; a function that a call runs may make none. Only abort() may be
-// called from any thread. In a child that was forked off, all calls on what the parent made are
-// Error{bad_argument}, and handles go without a trace. After an error other than bad_argument,
-// truncated, the mismatch of a message's type, or the timeout of an unmatched receive, the
-// communicator is broken: every further call throws the same error. The destructor is local, may
-// run in any order, and never waits for a peer's call; the last one of a context waits until peers
-// have what was on its way to them, for 2 s at most.
+// a communicator, its children, requests, messages, prepared calls and Buffers belong together, and
+// a second thread takes independent(). Overlapping calls are reported as Error{bad_argument}, or
+// wait for their turn where Options::threads says so; a function that a call runs may make none.
+// Only abort() may be called from any thread. In a child that was forked off, all calls on what the
+// parent made are Error{bad_argument}, and handles go without a trace. After an error other than
+// bad_argument, truncated, the mismatch of a message's type, or the timeout of an unmatched
+// receive, the communicator is broken: every further call throws the same error. The destructor is
+// local, may run in any order, and never waits for a peer's call; the last one of a context waits
+// until peers have what was on its way to them, for 2 s at most.
 class QPMESH_API Communicator {
  public:
   // What was moved from has no ranks, and can only be assigned to and destroyed: all calls on it
@@ -454,6 +453,7 @@ class QPMESH_API Communicator {
 
   // Which algorithms there are for a vector of so many bytes (of all blocks together), what they
   // are expected to take here, and which one runs. Local: every rank finds the same.
+  // Error{bad_argument}: QPMESH_ALGORITHMS names one that does not apply.
   std::vector<Candidate> explain(Collective collective, std::size_t bytes) const;
 
   // ---- memory and groups: collective, unless it is said otherwise ----

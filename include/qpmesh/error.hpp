@@ -23,7 +23,9 @@ enum class ErrorCode : std::uint8_t {
   peer_dead,       // a rank's process ended, or its host is gone
   link_failed,     // the connection to a rank failed while the rank lives
   truncated,       // a receive is smaller than its message; the message stays first in line
-  aborted,   // a rank called abort, or this context was torn down with the operation in flight
+  // A rank gave up: it called abort, its wait was interrupted, or a function or an exception ended
+  // its call. Or the communicator went with the operation in flight.
+  aborted,
   corrupt,   // bytes from a peer that no correct peer sends
   internal,  // everything that should not happen and was still survivable
 };

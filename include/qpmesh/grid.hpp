@@ -26,6 +26,9 @@ class QPMESH_API Grid {
   // empty: none. Error{bad_argument}.
   Grid(const Communicator& ranks, std::vector<int> lengths, std::vector<bool> periodic = {});
 
+  // Below, ranks and dimensions that there are not, and more or fewer coordinates than dimensions,
+  // are Error{bad_argument}.
+
   // Of each dimension.
   const std::vector<int>& lengths() const noexcept { return lengths_; }
   bool is_periodic(int dimension) const;  // are its ends neighbours?
@@ -91,7 +94,7 @@ class QPMESH_API Grid {
 };
 
 // Lengths of so many dimensions, as equal as they can be, whose product is the number of ranks; the
-// longest comes first.
+// longest comes first. Error{bad_argument}: fewer than one of either.
 QPMESH_API std::vector<int> grid_lengths(int ranks, int dimensions);
 
 }  // namespace qpmesh

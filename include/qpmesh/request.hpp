@@ -46,7 +46,7 @@ struct Status {
 // Of a sendrecv: of what is sent, and of what is received. One number is both.
 struct Tags {
   // Both alike.
-  // NOLINTNEXTLINE(google-explicit-constructor): a number alone is a tag
+  // Implicit: a number alone is a tag
   constexpr Tags(int both = 0) noexcept : sent{both}, received{both} {}
 
   // Each.
@@ -66,7 +66,7 @@ class TimeLimit {
   // That of the options; or this duration; or none.
   constexpr TimeLimit() noexcept = default;
   template <class Rep, class Period>
-  // NOLINTNEXTLINE(google-explicit-constructor): a duration alone is a limit
+  // Implicit: a duration alone is a limit
   constexpr TimeLimit(std::chrono::duration<Rep, Period> limit) noexcept : ms_{whole_ms(limit)} {}
   static constexpr TimeLimit none() noexcept {
     TimeLimit limit;
