@@ -131,13 +131,13 @@ class Hierarchy {
     return run(near_, parts_of(whole).after, whole, collective, bytes, arguments, uneven);
   }
   Task lane(const Group& whole, Collective collective, std::size_t bytes,
-            const Arguments& arguments, bool uneven = false) {
-    return run(lanes_together_, parts_of(whole).lane, whole, collective, bytes, arguments, uneven);
+            const Arguments& arguments) {
+    return run(lanes_together_, parts_of(whole).lane, whole, collective, bytes, arguments, false);
   }
   // By ranks of index 0.
   Task leaders(const Group& whole, Collective collective, std::size_t bytes,
-               const Arguments& arguments, bool uneven = false) {
-    return run(far_, parts_of(whole).leaders, whole, collective, bytes, arguments, uneven);
+               const Arguments& arguments) {
+    return run(far_, parts_of(whole).leaders, whole, collective, bytes, arguments, false);
   }
   // By the last rank of each node.
   Task last_ranks(const Group& whole, Collective collective, std::size_t bytes,

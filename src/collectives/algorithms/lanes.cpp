@@ -60,6 +60,18 @@ double slice_bytes(const CallShape& shape) {
   return shape.vector_bytes() / shape.levels.node_ranks_min;
 }
 
+// A call on each node, one in each lane, and another one on each node.
+Cost cost_of(const CallShape& shape, const CostModel& model, Collective first, Collective between,
+             Collective last) {
+  const PartCost part{shape, model};
+  const int lanes = shape.levels.node_ranks_min;
+  return part.in_pieces([&](double bytes, int pieces) {
+    Cost on_node = part.on_node(first, bytes);
+    on_node += part.on_node(last, bytes);
+    return PartCost::Both{on_node, part.between_nodes(between, bytes / lanes, lanes, pieces)};
+  });
+}
+
 Task broadcast_piece(Group group, const Arguments& arguments, std::size_t pieces) {
   Hierarchy& levels = group.hierarchy();
   Ticket before = levels.ticket_before(group);
@@ -91,14 +103,7 @@ Task broadcast(Group group, const Arguments& arguments) {
 
 // On the root's node a piece is handed out while on others one is put together.
 Cost broadcast_cost(const CallShape& shape, const CostModel& model) {
-  const PartCost part{shape, model};
-  const int lanes = shape.levels.node_ranks_min;
-  return part.in_pieces([&](double bytes, int pieces) {
-    Cost on_node = part.on_node(Collective::broadcast, bytes);
-    on_node += part.on_node(Collective::allgather, bytes);
-    return PartCost::Both{on_node,
-                          part.between_nodes(Collective::broadcast, bytes / lanes, lanes, pieces)};
-  });
+  return cost_of(shape, model, Collective::broadcast, Collective::broadcast, Collective::allgather);
 }
 
 // Of each rank with a lane: the sum of its slice on this node.
@@ -143,14 +148,7 @@ Task reduce(Group group, const Arguments& arguments) {
 }
 
 Cost reduce_cost(const CallShape& shape, const CostModel& model) {
-  const PartCost part{shape, model};
-  const int lanes = shape.levels.node_ranks_min;
-  return part.in_pieces([&](double bytes, int pieces) {
-    Cost on_node = part.on_node(Collective::reduce_scatter, bytes);
-    on_node += part.on_node(Collective::gather, bytes);
-    return PartCost::Both{on_node,
-                          part.between_nodes(Collective::reduce, bytes / lanes, lanes, pieces)};
-  });
+  return cost_of(shape, model, Collective::reduce_scatter, Collective::reduce, Collective::gather);
 }
 
 Task allreduce_piece(Group group, const Arguments& arguments, std::size_t pieces) {
@@ -172,14 +170,8 @@ Task allreduce(Group group, const Arguments& arguments) {
 }
 
 Cost allreduce_cost(const CallShape& shape, const CostModel& model) {
-  const PartCost part{shape, model};
-  const int lanes = shape.levels.node_ranks_min;
-  return part.in_pieces([&](double bytes, int pieces) {
-    Cost on_node = part.on_node(Collective::reduce_scatter, bytes);
-    on_node += part.on_node(Collective::allgather, bytes);
-    return PartCost::Both{on_node,
-                          part.between_nodes(Collective::allreduce, bytes / lanes, lanes, pieces)};
-  });
+  return cost_of(shape, model, Collective::reduce_scatter, Collective::allreduce,
+                 Collective::allgather);
 }
 
 // ---- scans: each lane has its slice of all ranks of the node ----

@@ -24,22 +24,6 @@ constexpr std::size_t preposted_max = 1U << 16;  // a peer has not more numbers 
 
 }  // namespace
 
-ErrorDetail wrong_step_length(int peer, std::size_t bytes, std::size_t bytes_due) {
-  return {.code = ErrorCode::mismatch,
-          .peer = peer,
-          .cause = bytes == 0 ? fmt::format("nothing came where {} bytes were due", bytes_due)
-                              : fmt::format("a step of {} bytes arrived where {} were due", bytes,
-                                            bytes_due),
-          .hint = "the two ends of a block must give it the same length"};
-}
-
-ErrorDetail undue_step(int peer) {
-  return {.code = ErrorCode::mismatch,
-          .peer = peer,
-          .cause = "a step came before this one where none was due",
-          .hint = "the two ends of a block must give it the same length"};
-}
-
 void prepost(Core& core, ReceiveOperation& receive) {
   Peer& peer = core.peer(receive.source);
   // Where the peer's memory is loaded instead the offer says what the receiver must know.
