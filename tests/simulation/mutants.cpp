@@ -23,7 +23,7 @@ using messaging::Mutant;
 using simulator::polled_network;
 using simulator::shared_memory_network;
 
-constexpr unsigned seconds_max = 30;  // of one mutant: it should end in virtual time long before
+constexpr unsigned seconds_max = 120;  // of one mutant, by an emulator too: it ends in virtual time
 
 struct Named {
   std::string_view name;

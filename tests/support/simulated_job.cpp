@@ -303,6 +303,7 @@ messaging::Counters SimulatedJob::counters() {
     sum.segments_sent += mine.segments_sent;
     sum.zero_copy_sends += mine.zero_copy_sends;
     sum.pulls += mine.pulls;
+    sum.helped_pulls += mine.helped_pulls;
     sum.reads += mine.reads;
     sum.preposted_receives += mine.preposted_receives;
     sum.preposted_sends += mine.preposted_sends;
