@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <exception>
 #include <new>
-#include <string>
 
 #include "base/bytes.hpp"
 #include "bootstrap/handshake.hpp"

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
-
 #include "bootstrap/endpoint.hpp"
 #include "bootstrap/socket.hpp"
 

@@ -57,17 +57,6 @@ void ControlPlane::end(int rank, const std::string& detail) {
   }
 }
 
-void ControlPlane::break_between(int a, int b) {
-  for (const auto& [from, to] : {std::pair{a, b}, std::pair{b, a}}) {
-    push(from, to,
-         {.kind = base::ControlEvent::Kind::death,
-          .peer = from,
-          .bytes = {},
-          .detail = fmt::format("the control connection to rank {} broke", from)},
-         config_.death_delay_min_ns, config_.death_delay_max_ns);
-  }
-}
-
 std::vector<base::ControlEvent> ControlPlane::poll(int rank) noexcept {
   return std::exchange(ranks_[static_cast<std::size_t>(rank)].inbox, {});
 }

@@ -19,8 +19,6 @@ class ControlPlane {
   // The rank's process is gone: whatever it had sent still arrives, then its
   // death, unless it had said goodbye.
   void end(int rank, const std::string& detail);
-  // The connection between two living ranks breaks: each sees a death of the other.
-  void break_between(int a, int b);
   std::vector<base::ControlEvent> poll(int rank) noexcept;
   void handle(const Event& event);
 

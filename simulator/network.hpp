@@ -62,7 +62,6 @@ class Network {
   void fail_link(int from, int to) { fabric_.fail_link(from, to); }  // both directions
   // One end of one of the rails that join them: the other end learns of it by nothing.
   void fail_rail(int from, int to, int rail) { fabric_.fail_rail(from, to, rail); }
-  void fail_control(int from, int to) { control_.break_between(from, to); }
   // The rank is stepped no more; a part of its pending writes still lands; peers learn later, link
   // and control channel each in its own time. Its objects may be destroyed at once, or with the
   // network.

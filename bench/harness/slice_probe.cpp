@@ -109,7 +109,7 @@ std::span<float> SliceProbe::slice(int rank, int vector_of_rank, int which) cons
 void SliceProbe::add_own_slice() noexcept {
   static const Add best = best_add();
   const std::span<float> to = slice(rank_, rank_, 1);
-  const float* from[sources_max];  // NOLINT(*-avoid-c-arrays): no more than a probe needs
+  const float* from[sources_max];  // no more than a probe needs
   for (int source = 0; source < ranks_; ++source) from[source] = slice(rank_, source, 0).data();
   best(to.data(), from, ranks_, to.size());
 }

@@ -35,7 +35,7 @@ class BsendBuffer {
     std::size_t offset;
     std::size_t bytes;
     qpmesh_request* request;
-    std::unique_ptr<std::byte[]> own;      // NOLINT(*-avoid-c-arrays)
+    std::unique_ptr<std::byte[]> own;
     Reference<Communicator> communicator;  // the program may free it
   };
   using Pieces = std::list<Piece>;

@@ -3,10 +3,8 @@
 #pragma once
 
 #include <exception>
-#include <new>
 #include <sstream>
 #include <string>
-#include <string_view>
 
 #include "counted.hpp"
 #include "mpi.h"

@@ -11,7 +11,7 @@ namespace qpmesh::mpi {
 namespace {
 
 // The format of IEEE 754 that has 16 bytes.
-__extension__ typedef __float128 Quad;  // NOLINT(modernize-use-using): __extension__ needs it
+__extension__ typedef __float128 Quad;  // __extension__ needs a typedef
 
 void copy_big_endian(const std::byte* from, std::size_t bytes, std::byte* to) {
   if constexpr (std::endian::native == std::endian::little)

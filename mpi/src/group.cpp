@@ -1,7 +1,6 @@
 #include "group.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <unordered_map>
 
 #include "communicator.hpp"

@@ -10,9 +10,9 @@
 namespace qpmesh::mpi {
 namespace {
 
-__extension__ typedef __float128 Quad;            // NOLINT(modernize-use-using): needs a typedef
-__extension__ typedef __int128 Signed128;         // NOLINT(modernize-use-using): as above
-__extension__ typedef unsigned __int128 Bits128;  // NOLINT(modernize-use-using): as above
+__extension__ typedef __float128 Quad;  // __extension__ needs a typedef
+__extension__ typedef __int128 Signed128;
+__extension__ typedef unsigned __int128 Bits128;
 
 // ---- numbers of 16 bits, which not every compiler has ----
 
@@ -51,8 +51,8 @@ std::uint16_t to_half(float value) noexcept {
 
 class Half {
  public:
-  Half(float value) noexcept : bits_{to_half(value)} {}         // NOLINT(*-explicit-*)
-  operator float() const noexcept { return from_half(bits_); }  // NOLINT(*-explicit-*)
+  Half(float value) noexcept : bits_{to_half(value)} {}
+  operator float() const noexcept { return from_half(bits_); }
 
  private:
   std::uint16_t bits_;

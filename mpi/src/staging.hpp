@@ -84,7 +84,7 @@ class Staging {
 
     std::vector<Step> packs{};
     std::vector<Step> unpacks{};
-    std::vector<std::unique_ptr<std::byte[]>> memory{};  // NOLINT(*-avoid-c-arrays)
+    std::vector<std::unique_ptr<std::byte[]>> memory{};
   };
   Steps& steps() {
     if (steps_ == nullptr) steps_ = std::make_unique<Steps>();

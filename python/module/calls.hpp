@@ -10,7 +10,6 @@
 #include <array>
 #include <memory>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 

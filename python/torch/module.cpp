@@ -2,8 +2,6 @@
 #include <pybind11/chrono.h>
 #include <torch/csrc/utils/pybind.h>
 
-#include <mutex>
-
 #include "interpreter.hpp"
 #include "qpmesh/version.h"
 #include "raise.hpp"

@@ -19,7 +19,7 @@ inline void cpu_pause() noexcept {
 
 // Asks for the line that address lies in, to be read soon. In assembly: gcc 12 takes a function
 // that has only __builtin_prefetch for one that does nothing, and drops its calls.
-inline void prefetch([[maybe_unused]] const void* address) noexcept {
+inline void prefetch(const void* address) noexcept {
 #if defined(__x86_64__)
   asm volatile("prefetcht0 %0" : : "m"(*static_cast<const char*>(address)));
 #elif defined(__aarch64__)
@@ -30,7 +30,7 @@ inline void prefetch([[maybe_unused]] const void* address) noexcept {
 }
 
 // The same, to be written soon: what other cores hold of it goes before it is needed here.
-inline void prefetch_for_write([[maybe_unused]] void* address) noexcept {
+inline void prefetch_for_write(void* address) noexcept {
 #if defined(__x86_64__)
   // Not in the baseline that gcc assumes; nothing where the CPU lacks it.
   asm volatile("prefetchw %0" : : "m"(*static_cast<char*>(address)));

@@ -1,7 +1,6 @@
 // The checks of each collective, and how it starts.
 #include <algorithm>
 #include <numeric>
-#include <vector>
 
 #include "calls/argument_checks.hpp"
 #include "calls/pending_operation.hpp"

@@ -76,85 +76,85 @@ struct PendingOperation {
 
 // Ends an operation that something else than itself brought down, such as std::bad_alloc while it
 // was waited for, with its communicator. Where there is no memory even for that the process ends.
-void end_broken(PendingOperation& waiting, const char* cause) noexcept;
+void end_broken(PendingOperation& request, const char* cause) noexcept;
 
 // wait(), which says whether it is done. Nothing is thrown past an operation that is registered and
 // lies in the caller's frame.
 template <class Wait, class Done>
-bool wait_guarded(PendingOperation& waiting, Wait&& wait, Done&& done) {
+bool wait_guarded(PendingOperation& request, Wait&& wait, Done&& done) {
   try {
     return wait();
   } catch (const std::exception& error) {
-    end_broken(waiting, error.what());
+    end_broken(request, error.what());
     return done();
   }
 }
 using Others = progress::Waiter::Others;
 // Waits, and progresses other contexts; false: the deadline has passed, or it was interrupted.
 template <class Done>
-bool wait_until(PendingOperation& waiting, Done&& done, Others others = {},
+bool wait_until(PendingOperation& request, Done&& done, Others others = {},
                 progress::Asks asks = progress::Asks::yes) {
   return wait_guarded(
-      waiting,
+      request,
       [&] {
-        return waiting.communicator->wait(done, waiting.operation, waiting.timeout_ms, others,
+        return request.communicator->wait(done, request.operation, request.timeout_ms, others,
                                           asks);
       },
       done);
 }
 
 // The beginning of a wait for a receive and nothing else: looks at its source alone (spin_for).
-bool spin_for_receive(PendingOperation& waiting);
+bool spin_for_receive(PendingOperation& request);
 
 // What has come lies where it belongs from here on, and memory for it is given back. It is done;
 // what has landed stays as it is.
-inline void land(PendingOperation& waiting) noexcept {
-  if (waiting.has_receive) land_head(waiting.receive);
+inline void land(PendingOperation& request) noexcept {
+  if (request.has_receive) land_head(request.receive);
 }
 // What a receive that ended well got.
-inline Status received(PendingOperation& waiting) noexcept {
-  messaging::ReceiveOperation& receive = waiting.receive;
+inline Status received(PendingOperation& request) noexcept {
+  messaging::ReceiveOperation& receive = request.receive;
   land_head(receive);
-  return {.source = waiting.communicator->rank_of(receive.message_source),
+  return {.source = request.communicator->rank_of(receive.message_source),
           .tag = static_cast<int>(receive.message_key),
           .bytes = receive.message_bytes};
 }
 // The usual end, without a call: done, and well. False: wait for it, or settle() says what went
 // wrong. status is what was received, as it was made: to read it back out of the request, or out of
 // an optional, would wait.
-inline bool settle_if_well(PendingOperation& waiting, Status& status) noexcept {
-  status = waiting.status;
-  if (waiting.settled) return true;
-  if (waiting.has_task && !waiting.task_ended_well()) return false;
-  if (waiting.has_send && (!waiting.send.done || waiting.send.failure != nullptr)) return false;
-  if (waiting.has_receive) {
-    const messaging::ReceiveOperation& receive = waiting.receive;
+inline bool settle_if_well(PendingOperation& request, Status& status) noexcept {
+  status = request.status;
+  if (request.settled) return true;
+  if (request.has_task && !request.task_ended_well()) return false;
+  if (request.has_send && (!request.send.done || request.send.failure != nullptr)) return false;
+  if (request.has_receive) {
+    const messaging::ReceiveOperation& receive = request.receive;
     if (!receive.done || receive.failure != nullptr || receive.truncated || receive.mistyped)
       return false;
-    waiting.status = status = received(waiting);
+    request.status = status = received(request);
   }
-  return waiting.settled = true;
+  return request.settled = true;
 }
 // Throws what went wrong; otherwise what was received. The operation is done.
-Status settle(PendingOperation& waiting);
+Status settle(PendingOperation& request);
 // The wait has ended in vain: throws where that leaves nothing behind, and otherwise fails what is
 // in flight, which ends when nothing touches its memory any more.
-void expire(PendingOperation& waiting);
+void expire(PendingOperation& request);
 // The same, ends what is still in flight, and settles. Peers have revocation_ms_max to give memory
 // back, and a neighbour that has begun to fill the buffer is waited for.
-Status finish_late(PendingOperation& waiting, Others others = {});
+Status finish_late(PendingOperation& request, Others others = {});
 // Waits until done, the deadline or an interruption, ends what is still in flight then, and
 // settles.
-Status finish_waiting(PendingOperation& waiting, Others others = {});
+Status finish_waiting(PendingOperation& request, Others others = {});
 // A receive that no message has matched, and what is left of an exchange whose message has gone: it
 // never was. False: it goes on.
-bool take_back(PendingOperation& waiting) noexcept;
+bool take_back(PendingOperation& request) noexcept;
 // So long the request of a caller whose exception passes by is waited for, when it cannot be taken
 // back; then its peers have messaging::revocation_ms_max to give its memory back.
 inline constexpr std::int64_t unwinding_ms_max = 200;
 // Nobody will ask for it any more: takes it back, or waits at most so long, or ends it with its
 // communicator.
-void end_unwound(PendingOperation& waiting);
+void end_unwound(PendingOperation& request);
 
 // What ended a step of the operation on this rank breaks its communicator, so that no other rank
 // waits for it. Where there is no memory even for that the process ends.
@@ -235,7 +235,8 @@ inline TimeLimit limit_until(const base::System& system, Deadline deadline) noex
 }
 
 // Checks what the caller gave, on this rank alone; then counts the operation and starts it. Throws
-// Error{bad_argument} with nothing sent and nothing counted. algorithm_asked_for: Call::algorithm.
+// Error{bad_argument} with nothing sent and nothing counted. algorithm_asked_for:
+// CallOptions::algorithm.
 void start_collective(PendingOperation& request, const detail::AnyCollective& what,
                       std::string_view algorithm_asked_for);
 void start_collective(PendingOperation& request, const detail::AnyVectors& what,

@@ -8,7 +8,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -26,11 +25,11 @@ namespace qpmesh::collectives {
 // Calls of one collective whose vectors have more than 2^i and up to 2^(i+1) bytes: limits of
 // algorithms are powers of two, and so are most lengths.
 struct SizeClass {
-  // The usual call, first: one more of the bytes that the last one had.
+  // Looked at first: a call of as many bytes as the last one.
   std::size_t bytes = 0;
   const Algorithm* row = nullptr;    // runs calls of so many bytes
   const Algorithm* named = nullptr;  // the same where all ranks name it in their call's signature
-  std::uint32_t calls_left = 0;      // of this leg, and of nothing else to do
+  std::uint32_t calls_left = 0;      // of this leg, that need nothing but `row`
 
   // What is measured where members share no memory.
   std::unique_ptr<NetworkTrials> network;

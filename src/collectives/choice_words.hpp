@@ -28,7 +28,7 @@ struct alignas(128) ChoiceWords {
   std::uint64_t stamped;
   std::array<Span, stamps_max> stamps;  // when this member called, and when it was done
 
-  // Rank 0's. all_have_read(): the decision before.
+  // Rank 0's. Every member has_read() the decision before.
   void decide(std::uint64_t round, const Decision& next) noexcept {
     Atomics::copy(reinterpret_cast<std::byte*>(&decision),
                   reinterpret_cast<const std::byte*>(&next), sizeof next);

@@ -41,9 +41,9 @@ CostModel network(const Constants& constants, const CallShape& shape, int ranks_
 // and whoever waits gives the core to everybody on it; what stays on the core does not cross to
 // another, and its copies cost half. The system looks up every page that it copies: its bytes cost
 // about as much where both ranks have one core as between cores (measured, 0.1 ns), and no more for
-// long vectors. That a call
-// costs `here` times as much is more than was measured (with two on a core 2.7 µs beside 2.0
-// to 2.5): chosen so that staging ends where it would lose too much while cores share no cache.
+// long vectors. A call costs `here` times as much: more than was measured (with two on a core
+// 2.7 µs beside 2.0 to 2.5), so that staging ends where it would lose too much while cores share no
+// cache.
 CostModel shared_memory(const Constants& constants, const CallShape& shape,
                         double ranks_per_core) noexcept {
   const double here = std::clamp(ranks_per_core, 1.0, std::max(1.0, shape.ranks()));

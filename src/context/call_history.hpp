@@ -24,9 +24,7 @@ namespace qpmesh::context {
 // A collective's name, hashed when it is compiled.
 struct CollectiveName {
   consteval CollectiveName(const char* literal)
-      : text{literal},
-        hash{base::mix64(std::string_view{literal})} {
-  }  // NOLINT(google-explicit-constructor): "barrier" is one
+      : text{literal}, hash{base::mix64(std::string_view{literal})} {}
   explicit CollectiveName(Collective collective) noexcept
       : text{collectives::collective_name(collective)},
         hash{static_cast<std::uint64_t>(collective) + 1} {}
@@ -76,7 +74,7 @@ class OperationLog {
           {.bytes = bytes, .is_collective = true, .communicator = communicator, .number = number});
     }
   }
-  void tell(Trace* trace) noexcept { trace_ = trace; }
+  void trace_to(Trace* trace) noexcept { trace_ = trace; }
 
   // With their numbers in this context, the newest last: "#41 send 8 bytes with 1 tag 0, #42
   // barrier".

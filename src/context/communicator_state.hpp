@@ -67,8 +67,7 @@ class CommunicatorState {
   }
   const std::vector<int>& context_ranks() const noexcept { return context_ranks_; }
 
-  // Throws what an operation that starts now must throw: the communicator's
-  // failure, finished, a departed member.
+  // Throws what an operation that starts now must throw: the communicator's failure, or finished.
   void require_usable(std::string_view operation) const {
     if (failure_ != nullptr || is_finishing_) [[unlikely]]
       throw_unusable(operation);

@@ -297,7 +297,7 @@ void Context::exit_in_turn() noexcept {
 void Context::admit_calls() {
   trace_ =
       Trace::open(parts_.options.trace, parts_.state_place, rank(), *parts_.system, parts_.log);
-  operations_.tell(trace_.get());
+  operations_.trace_to(trace_.get());
   always_in_use_ = trace_ != nullptr;
   exits_in_turn_ = always_in_use_;
   in_use_.store(always_in_use_, std::memory_order_relaxed);

@@ -20,7 +20,7 @@ struct ControlFrame {
     // The sender's last collectives, because it waits for long or has seen that they differ: who
     // finds the first difference says so.
     calls,
-    leaving,            // why its goodbye, which follows, or its end is none to report
+    leaving,            // why it goes: what follows, its goodbye or its end, is no death
     whom_do_you_await,  // the sender's wait for us is about to end in a timeout
     awaits,             // the answer
     connect,            // towards a connection with the sender (transport/on_demand.hpp)

@@ -6,7 +6,6 @@
 // than its last call of the second before.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>

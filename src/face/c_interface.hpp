@@ -4,17 +4,14 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <memory>
 #include <new>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "calls/argument_checks.hpp"
 #include "face/access.hpp"

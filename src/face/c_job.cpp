@@ -1,6 +1,5 @@
 // For C: how a rank joins and leaves, its groups, and memory that peers reach.
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>

@@ -54,8 +54,8 @@ class Row {
   Place* first() noexcept { return many_ ? many_.get() : few_.data(); }
 
   std::span<qpmesh_request* const> handles_;
-  std::array<Place, 64> few_;      // of the usual list: it allocates nothing
-  std::unique_ptr<Place[]> many_;  // NOLINT(*-avoid-c-arrays)
+  std::array<Place, 64> few_;  // of the usual list: it allocates nothing
+  std::unique_ptr<Place[]> many_;
 };
 
 // Memory of handles that this thread freed.

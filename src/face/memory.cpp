@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory_resource>
 #include <unordered_map>
 
 #include "base/errors.hpp"

@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <string_view>
-#include <utility>
 
 #include "calls/pending_operation.hpp"
 #include "face/access.hpp"

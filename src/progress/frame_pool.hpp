@@ -88,7 +88,6 @@ struct PoolAllocator {
 
   PoolAllocator() noexcept = default;
   template <class Other>
-  // NOLINTNEXTLINE(google-explicit-constructor): as allocators do
   PoolAllocator(const PoolAllocator<Other>& /*other*/) noexcept {}
 
   T* allocate(std::size_t count) {

@@ -1,6 +1,6 @@
 // The coroutine that every collective and every set-up step is written as.
 //
-// The law of tasks (docs/design.md):
+// The law of tasks:
 // - Lazy: a task runs when it is awaited or handed to Engine::start. The function that makes it may
 //   do its beginning, or all of it: then there is nothing left to run.
 // - It ends only by being resumed: a failure resumes each parked awaitable, which then throws in

@@ -1,7 +1,6 @@
 // How long the rings of links over verbs and tcp are.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 namespace qpmesh::startup {

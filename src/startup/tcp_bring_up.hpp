@@ -2,8 +2,6 @@
 // arena.
 #pragma once
 
-#include <cstdint>
-
 #include "qpmesh/bootstrap.hpp"
 #include "startup/reach.hpp"
 

@@ -134,11 +134,10 @@ void Reducer::apply_function(std::byte* target, std::span<const std::byte* const
                              std::size_t bytes) const {
   constexpr std::size_t buffer_bytes = 4096;
   alignas(16) std::array<std::byte, buffer_bytes> buffer;
-  std::unique_ptr<std::byte[]> large_element;  // NOLINT(*-avoid-c-arrays): uninitialised memory
+  std::unique_ptr<std::byte[]> large_element;  // uninitialised memory
   std::byte* inout = buffer.data();
   std::size_t part_bytes = buffer_bytes / element_bytes * element_bytes;
   if (part_bytes == 0) {
-    // NOLINTNEXTLINE(*-avoid-c-arrays)
     large_element = std::make_unique_for_overwrite<std::byte[]>(element_bytes);
     inout = large_element.get();
     part_bytes = element_bytes;

@@ -99,7 +99,7 @@ template <std::size_t lanes_max>
 struct Floats {
   using D = hn::CappedTag<float, lanes_max / 2>;
   struct Held {
-    Held() {}  // NOLINT(modernize-use-equals-default): the implicit one knows nothing of the target
+    Held() {}  // the implicit one knows nothing of the target
     Held(hn::Vec<D> first, hn::Vec<D> second) : a{first}, b{second} {}
     hn::Vec<D> a;
     hn::Vec<D> b;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <utility>
 
 #include "base/errors.hpp"
 #include "messaging/messaging.hpp"

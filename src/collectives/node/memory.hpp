@@ -9,14 +9,11 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "base/cpu.hpp"
@@ -44,9 +41,9 @@ inline constexpr int populated_members_max = 8;  // of more, all staging is much
 using NodeSlot = NodeSlotWords<base::ProcessAtomics>;
 static_assert(sizeof(NodeSlot) / alignof(NodeSlot) % 2 == 1, "the sets of a cache");
 struct NodeSlab : NodeWords<base::ProcessAtomics> {
-  alignas(128) std::byte staging[node_staging_bytes];  // NOLINT(*-avoid-c-arrays)
+  alignas(128) std::byte staging[node_staging_bytes];
   // By number of the class: in the order of their first calls, which is the same at all members.
-  ChoiceWords<base::ProcessAtomics> choices[measured_classes_max];  // NOLINT(*-avoid-c-arrays)
+  ChoiceWords<base::ProcessAtomics> choices[measured_classes_max];
 };
 
 // Waits until members have come to a step of an operation. Lies in the awaiting coroutine's frame.

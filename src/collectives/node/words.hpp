@@ -71,7 +71,6 @@ struct alignas(128) NodeSlotWords {
   // Of the data: offset in the owner's staging or arena, or address in its process.
   std::uint64_t address;
   // Reductions are applied to it where it lies: aligned as elements of the caller's may be.
-  // NOLINTNEXTLINE(*-avoid-c-arrays): a layout in shared memory
   alignas(16) std::byte data[node_slot_bytes];
   // Of a result that others will read: behind the data, so that small ones share the line of the
   // stage.
@@ -111,7 +110,7 @@ struct NodeWords {
   // That uses this slab here. Another one, or 0: the owner reads nothing of the members of the one
   // before any more.
   std::uint64_t communicator;
-  Slot slots[2 * slot_count];  // NOLINT(*-avoid-c-arrays): one bank behind the other
+  Slot slots[2 * slot_count];  // one bank behind the other
 
   // As new, for another communicator: nobody reads it any more, and its owner has left the one
   // before. operation_count: so many it has begun there; it wrote no slots of later ones.

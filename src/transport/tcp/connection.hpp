@@ -10,9 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include "base/encryption.hpp"

@@ -21,7 +21,7 @@ namespace {
 
 // The widest alignment that the caller's elements may have, on both sides of the function.
 struct alignas(16) Wide {
-  std::int64_t values[2];  // NOLINT(*-avoid-c-arrays)
+  std::int64_t values[2];
 };
 
 void wide_elements_are_aligned(Communicator& world, Arguments) {

@@ -9,7 +9,7 @@ struct Pair {
   float second;
 };
 struct Triple {
-  std::int32_t all[3];  // NOLINT(*-avoid-c-arrays): its size is what counts
+  std::int32_t all[3];  // its size is what counts
 };
 enum class Colour : std::int32_t { red };
 
