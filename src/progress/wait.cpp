@@ -30,6 +30,9 @@ thread_local bool asks_at_once = false;
 constexpr std::uint32_t spins_per_us = 20;
 // A pause costs up to 40 ns, for which a message that is nearly here would wait.
 constexpr std::uint32_t pauseless_spins = 2'000;
+// Who wants to spin for long has limits all the same: at least every few ms the clock is read.
+constexpr std::uint32_t spins_per_look = 1U << 15;
+static_assert(spins_per_look > 1'000 * spins_per_us, "none on a core of its own");
 // A lost wake-up would be a bug; it costs a second, not a hang.
 constexpr std::chrono::seconds sleep_max{1};
 // So long requests of several contexts are not looked at, where several threads use one of them:
@@ -99,7 +102,8 @@ Waiter::Passed Waiter::pass_time(std::uint32_t idle, WaitLimit& limit, Others ot
   const std::uint32_t spins = spins_max();
   if (looks_on && idle <= spins) {
     if (idle > pauseless_spins) base::cpu_pause();
-    return Passed::on;  // short: the clock is not worth reading
+    if (idle % spins_per_look != 0) return Passed::on;  // short: the clock is not worth reading
+    return look_at_clock(limit, system_.now());
   }
   idle -= std::min(idle, spins);
   const bool yields_left =
