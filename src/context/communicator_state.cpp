@@ -345,8 +345,8 @@ ErrorDetail CommunicatorState::vain_end_detail(std::string_view operation,
     detail.cause = fmt::format("nothing came within {} ms", timeout_ms);
   }
   detail.hint =
-      fmt::format("last operations of rank {}: {}; the limit is {} or CallOptions::timeout", rank(),
-                  context_->operations().describe(),
+      fmt::format("last operations of rank {}: {}; the limit is {} or CallOptions::timeout",
+                  context_rank(rank()), context_->operations().describe(),
                   operation == "independent" ? "QPMESH_INIT_TIMEOUT_MS" : "QPMESH_TIMEOUT_MS");
   return detail;
 }

@@ -197,6 +197,11 @@ void Context::remove(CommunicatorState& communicator) noexcept {
   past_calls_ += communicator.calls_made();
   if (communicator.is_unchecked()) unchecked_.remove(communicator);
   if (last_found_ == &communicator) last_found_ = nullptr;
+  if (communicator.size() > 1 && communicator.failure() == nullptr) {
+    let_go_[let_go_count_++ % let_go_.size()] = {
+        communicator.id(),
+        std::unique_ptr<const CallHistory>{new (std::nothrow) CallHistory{communicator.history()}}};
+  }
   // Over shared memory, who has finished has seen all that its members sent before they did.
   const bool may_come = !communicator.finished() || !communicator.shape().one_node;
   messaging_.forget(communicator.id(), may_come && communicator.size() > 1);
@@ -255,7 +260,8 @@ void Context::enter_in_turn(std::string_view operation) {
   if (one_thread && (trace_ == nullptr || traced_call_.exchange(true, std::memory_order_relaxed))) {
     base::bad_argument(operation,
                        "one thread at a time uses a context; set QPMESH_THREADS=several, or give "
-                       "each thread a context of its own: world.independent()",
+                       "each thread a context of its own: world.independent(). A function that a "
+                       "call runs waits until that has returned",
                        "another call of this context is still running");
   }
   if (!one_thread && turn()->is_mine()) {

@@ -206,6 +206,7 @@ class Context final : public messaging::Listener, public progress::Pollable {
   int awaited_beside(const CommunicatorState& asked) const;  // no_peer: for nobody
   void handle_mismatch(CommunicatorState& state, int peer, const ControlFrame& frame);
   void answer_calls(CommunicatorState& state, int peer, const ControlFrame& frame);
+  void answer_calls_of_let_go(int peer, const ControlFrame& frame);
   void peer_lost(ErrorDetail detail);
   void check_node_calls() noexcept;
   void end_waits_for_departed();
@@ -228,6 +229,13 @@ class Context final : public messaging::Listener, public progress::Pollable {
   std::unordered_map<std::uint64_t, CommunicatorState*> communicators_;
   CommunicatorState* last_found_ = nullptr;
   messaging::List<CommunicatorState> unchecked_;
+  // The last ones that were let go: a member that waits there may ask what was called.
+  struct LetGo {
+    std::uint64_t communicator = 0;
+    std::unique_ptr<const CallHistory> history{};
+  };
+  std::array<LetGo, 16> let_go_{};
+  std::size_t let_go_count_ = 0;
   Allocations allocations_{parts_, waiter_};
   PeerHealth health_;
   std::vector<std::unique_ptr<collectives::NodeMemory>> left_nodes_;

@@ -272,7 +272,11 @@ void Context::handle_frame(int peer, BlobView bytes) {
     default: break;
   }
   CommunicatorState* const state = find(frame->communicator);
-  if (state == nullptr || state->failure() != nullptr) return;
+  if (state == nullptr) {
+    if (frame->kind == Kind::calls) answer_calls_of_let_go(peer, *frame);
+    return;
+  }
+  if (state->failure() != nullptr) return;
   switch (frame->kind) {
     case Kind::calls: return answer_calls(*state, peer, *frame);
     case Kind::mismatch: return handle_mismatch(*state, peer, *frame);
@@ -331,6 +335,24 @@ void Context::answer_calls(CommunicatorState& state, int peer, const ControlFram
                              .operation = *operation,
                              .reply_wanted = true,
                              .call = state.history().describe(*operation)}));
+}
+
+// Whoever waits for a call that this rank has not made waits in vain, too.
+void Context::answer_calls_of_let_go(int peer, const ControlFrame& frame) {
+  const auto found = std::ranges::find(let_go_, frame.communicator, &LetGo::communicator);
+  if (found == let_go_.end() || found->history == nullptr) return;
+  const CallHistory& history = *found->history;
+  const CallHistory::Signatures& theirs = frame.signatures;
+  const auto theirs_count = static_cast<std::uint32_t>(theirs.values.size());
+  const auto difference = history.first_difference(theirs, frame.reply_wanted);
+  const std::uint32_t next = history.last() ? history.last()->operation + 1 : 0;
+  const std::uint32_t behind_theirs = theirs.first_operation + theirs_count;
+  if (!difference && static_cast<std::int32_t>(behind_theirs - next) <= 0) return;
+  send_control(peer, encode({.kind = ControlFrame::Kind::mismatch,
+                             .communicator = frame.communicator,
+                             .operation = difference.value_or(next),
+                             .call = difference ? history.describe(*difference)
+                                                : "none, for it was let go,"}));
 }
 
 // ---- abort ----

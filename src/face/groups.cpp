@@ -51,6 +51,18 @@ class Pledge {
   std::vector<int> members_;  // ranks of the context
 };
 
+// What is thrown names ranks by their places among these: its caller knows them as what they are.
+template <class F>
+auto in_ranks_of(std::span<const int> ranks, F&& f) {
+  try {
+    return f();
+  } catch (const Error& error) {
+    ErrorDetail detail = error.detail();
+    if (detail.peer >= 0) detail.peer = ranks[static_cast<std::size_t>(detail.peer)];
+    throw Error{std::move(detail)};
+  }
+}
+
 // A group on its way: kept by the request that makes it.
 struct Splitting {
   std::shared_ptr<CommunicatorState> parent;
@@ -227,8 +239,9 @@ Communicator Communicator::subgroup(std::span<const int> ranks, int tag,
     slabs = state_->context().make_node_slabs(id);
   }
   Pledge pledge{state_->context_pointer(), id, context_ranks};
-  const std::vector<context::NodeSlabs> all =
-      calls::gather_values(first, {.operation = "subgroup"}, slabs, options);
+  const std::vector<context::NodeSlabs> all = in_ranks_of(ranks, [&] {
+    return calls::gather_values(first, {.operation = "subgroup"}, slabs, options);
+  });
   const progress::HeldTurn turn{state_->context().turn()};
   Communicator made{std::make_shared<CommunicatorState>(state_->context_pointer(), id,
                                                         std::move(context_ranks), all)};

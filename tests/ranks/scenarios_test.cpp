@@ -426,6 +426,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"blocks_whose_ends_disagree", {2, 3}}, Case{"blocks_that_nobody_awaits", {2, 3}},
         Case{"blocks_that_nobody_gives", {2, 3}},
         Case{"a_late_call_that_differs_is_named_too", {2}},
+        Case{"receive_deadline_leaves_all_well", {2}, {"QPMESH_SPIN_US=60000000"}},
+        Case{"calls_that_one_who_let_go_has_not_made_are_named", {2, 3}},
         Case{"calls_that_may_differ", {1, 2, 3, 4}},
         Case{"independent_ends_at_its_own_deadline", {2}},
         Case{"nothing_works_after_finish", {1, 3}}),

@@ -1,5 +1,7 @@
 // Collectives that ranks call differently: what every rank is told.
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <thread>
 
 #include "program/scenario.hpp"
@@ -353,6 +355,27 @@ void what_differs_after_calls_that_agreed_is_seen(Communicator& world, Arguments
   check(least < 150ms, "seen, not told");
 }
 
+// Rank 0 has let its communicator go when another rank waits for what it has not called.
+void calls_that_one_who_let_go_has_not_made_are_named(Communicator& world, Arguments) {
+  for (const bool has_called : {true, false}) {
+    std::optional<Communicator> disputed = world.duplicate();
+    if (world.rank() == 0) {
+      std::vector<int> data(1);
+      if (has_called) disputed->broadcast(data, 0);
+      disputed.reset();
+    } else {
+      const std::string call =
+          has_called ? "broadcast(1 int32, root 0)" : "none, for it was let go,";
+      expect_error(
+          [&] { disputed->barrier({.timeout = 10'000ms}); },
+          {ErrorCode::mismatch, 0, "barrier",
+           "operation 0 of the communicator is barrier() on rank * and " + call + " on rank 0*",
+           "every rank must call the same collectives with the same arguments in the same order"});
+    }
+    world.barrier();
+  }
+}
+
 // Rank 0 gives rank 1 one byte more than that awaits. Rank 1 finds it, and waits for a message that
 // rank 2 sends when its own call has ended: the others are told before rank 1 waits for its call.
 void an_error_is_told_before_its_request_is_waited_for(Communicator& world, Arguments) {
@@ -393,6 +416,8 @@ std::vector<Scenario> differing_call_scenarios() {
       in_world("blocks_that_nobody_awaits", blocks_that_nobody_awaits),
       in_world("blocks_that_nobody_gives", blocks_that_nobody_gives),
       in_world("a_late_call_that_differs_is_named_too", a_late_call_that_differs_is_named_too),
+      in_world("calls_that_one_who_let_go_has_not_made_are_named",
+               calls_that_one_who_let_go_has_not_made_are_named),
       in_world("what_differs_after_calls_that_agreed_is_seen",
                what_differs_after_calls_that_agreed_is_seen)};
 }
