@@ -26,13 +26,15 @@ void call_user(const void* context, const void* left, void* inout, std::size_t e
   const UserFunction& user = *static_cast<const UserFunction*>(context);
   const int result = user.function(user.context, left, inout, element_count);
   if (result == 0) return;
-  base::throw_error({ErrorCode::aborted}, "reduce", "the function returns 0 when all went well",
+  base::throw_error({ErrorCode::aborted}, user.operation,
+                    "the function returns 0 when all went well",
                     "a reduction of the caller's returned {}", result);
 }
 
-AnyReduction user_reduction(const UserFunction& user, std::string_view operation) {
+AnyReduction user_reduction(UserFunction& user, std::string_view operation) {
   if (user.function == nullptr)
     bad_argument(operation, "give it in a qpmesh_call", "QPMESH_USER has no function");
+  user.operation = operation;
   return {.commutative = user.commutative,
           .function = call_user,
           .context = &user,
@@ -63,7 +65,7 @@ constexpr std::array<MakeLocated, QPMESH_FLOAT64 + 1> located_of_types{nullptr,
 
 // Everything but a built-in reduction of a named type, and all errors.
 AnElement set_unusual_reduction(AnyReduction& by, qpmesh_type type, qpmesh_reduction reduction,
-                                const UserFunction& user, std::string_view operation) {
+                                UserFunction& user, std::string_view operation) {
   const AnElement element = element_of(type, operation);
   if (reduction < 0 || reduction > QPMESH_USER)
     bad_argument(operation, "take QPMESH_SUM or one of its like", "reduction {} does not exist",
@@ -86,7 +88,7 @@ AnElement set_unusual_reduction(AnyReduction& by, qpmesh_type type, qpmesh_reduc
 // Sets how a call reduces, and returns what its elements are. Where it is needed: a copy of what
 // was just written waits until that has left the core.
 inline AnElement set_reduction(AnyReduction& by, qpmesh_type type, qpmesh_reduction reduction,
-                               const UserFunction& user, std::string_view operation) {
+                               UserFunction& user, std::string_view operation) {
   static_assert(QPMESH_SUM == 0 && QPMESH_MIN_LOCATED + 1 == QPMESH_MAX_LOCATED &&
                 QPMESH_MAX_LOCATED + 1 == QPMESH_USER);
   const bool is_usual = reduction >= QPMESH_SUM && reduction < QPMESH_MIN_LOCATED &&
@@ -157,7 +159,7 @@ void cut(Cut& into, Range& range, const qpmesh_blocks& blocks, std::size_t ranks
 
 // What the description of a collective is made of.
 struct Description {
-  Description(const context::CommunicatorState& of, const UserFunction& user_function,
+  Description(const context::CommunicatorState& of, UserFunction& user_function,
               std::string_view call)
       : ranks{static_cast<std::size_t>(of.size())},
         rank{of.rank()},
@@ -166,7 +168,7 @@ struct Description {
 
   std::size_t ranks;
   int rank;
-  const UserFunction& user;
+  UserFunction& user;
   std::string_view operation;
   // Of calls that end in v: cleared, both would take as long as the rest of a barrier's call.
   std::optional<Cut> in{};
@@ -210,7 +212,7 @@ int run(qpmesh_communicator* world, std::string_view operation, const qpmesh_cal
         Describe&& describe) {
   return guarded(operation, [&] {
     auto& own = required_world(world, operation);
-    const Asked asked = read_blocking(call, operation);
+    Asked asked = read_blocking(call, operation);
     Description description{state_of(own, operation), asked.user, operation};
     Access::run(own.communicator, describe(description), asked.options);
   });
@@ -222,7 +224,7 @@ int begin(qpmesh_communicator* world, std::string_view operation, const qpmesh_c
   return guarded(operation, [&] {
     auto& own = required_world(world, operation);
     auto& made = required(request, "request", operation);
-    const Asked asked = read_call(call, operation);
+    Asked asked = read_call(call, operation);
     Description description{state_of(own, operation), asked.user, operation};
     const auto what = describe(description);
     if (asked.prepared) return prepare(own, what, asked.options, made);
@@ -574,7 +576,7 @@ int qpmesh_reduce_local(const void* in, void* inout, size_t count, qpmesh_type t
                         qpmesh_reduction reduction, const qpmesh_call* call) {
   constexpr std::string_view operation = "reduce_local";
   return guarded(operation, [&] {
-    const Asked asked = read_blocking(call, operation);
+    Asked asked = read_blocking(call, operation);
     AnyReduction by;
     const AnElement element = set_reduction(by, type, reduction, asked.user, operation);
     detail::reduce_local(source(in, count, element), target(inout, count, element), by);

@@ -99,6 +99,7 @@ struct UserFunction {
   qpmesh_function function = nullptr;
   void* context = nullptr;
   bool commutative = false;
+  std::string_view operation{};  // that runs it: a literal
 };
 
 // A qpmesh_call, read and checked.

@@ -591,7 +591,7 @@ static void test_reductions(qpmesh_communicator* world, int rank, int size) {
   call.function = refuse;
   EXPECT_ERROR(qpmesh_reduce_local(left, inout, 2, QPMESH_INT32, QPMESH_USER, &call),
                QPMESH_ABORTED,
-               "qpmesh: aborted in reduce: a reduction of the caller's returned 3 [hint: the "
+               "qpmesh: aborted in reduce_local: a reduction of the caller's returned 3 [hint: the "
                "function returns "
                "0 when all went well]");
   if (size > 1) {
