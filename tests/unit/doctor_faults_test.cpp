@@ -416,6 +416,14 @@ TEST(doctor_job, asks_for_address_space_for_all_ranks_of_the_host) {
   EXPECT_FOUND(ran, "address_space", "problem", "and these are 2", "ulimit -v unlimited");
 }
 
+TEST(doctor_job, tells_more_ranks_than_cores) {
+  const long cores = ::sysconf(_SC_NPROCESSORS_ONLN);
+  if (cores > 32) GTEST_SKIP() << "a rank for each core and one more takes too long here";
+  const std::string ranks = std::to_string(cores + 1);
+  const Ran ran = Tool{{launcher(), "-np", ranks, doctor(), "--json"}, {}}.wait();
+  EXPECT_FOUND(ran, "cores", "note", ranks + " ranks of this host share ", "qpmesh-run --hosts a:");
+}
+
 TEST(doctor_job, of_a_forced_transport_tries_that) {
   const Ran ran =
       Tool{{launcher(), "-np", "2", doctor(), "--json"}, {"QPMESH_TRANSPORT=tcp"}}.wait();

@@ -183,6 +183,8 @@ const std::vector<Fault>& faults() {
        "packets of 1024 bytes", "ip link set eth0 mtu 9000", Severity::note},
       {"clock_source", [](HostFacts& f) { f.clock_read_ns = 900, f.clock_source = "hpet"; },
        "900 ns to read (hpet)", "echo tsc"},
+      {"cores", [](HostFacts& f) { f.local_size = 4, f.online_cores = 2; },
+       "4 ranks of this host share 2 cores", "qpmesh-run --hosts a:2,b:2", Severity::note},
       {"clock_unsynchronised", [](HostFacts& f) { f.clock_synchronised = false; },
        "not synchronised", "systemd-timesyncd", Severity::note},
       {"unknown_variable", [](HostFacts& f) { f.unknown_variables = {"QPMESH_X is unknown"}; },

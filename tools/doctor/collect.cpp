@@ -338,6 +338,7 @@ HostFacts collect() {
   facts.receive_buffer_bytes_max = third_number("/proc/sys/net/ipv4/tcp_rmem");
   facts.send_buffer_bytes_max = third_number("/proc/sys/net/ipv4/tcp_wmem");
 
+  facts.online_cores = static_cast<int>(std::max(::sysconf(_SC_NPROCESSORS_ONLN), 0L));
   facts.kernel_devices = entries("/sys/class/infiniband");
   facts.device_files = device_files();
   facts.connection_manager_error = error_of(::access("/dev/infiniband/rdma_cm", R_OK | W_OK) != 0);

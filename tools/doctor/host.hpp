@@ -48,8 +48,9 @@ struct KernelModule {
 
 struct HostFacts {
   Options options{};
-  int local_size = 0;  // ranks of this host, as the launcher says; 0: no launcher
-  info::Facts info{};  // cores, locked memory, RDMA devices
+  int local_size = 0;    // ranks of this host, as the launcher says; 0: no launcher
+  int online_cores = 0;  // of the host, whatever this process may use; 0: unknown
+  info::Facts info{};    // cores, locked memory, RDMA devices
   base::Place place{};
   std::string kernel{};     // its release
   std::string container{};  // "docker", "podman", "kubernetes"; empty: none that is known

@@ -128,6 +128,21 @@ List address_space(const HostFacts& facts) {
              : look(cores, fmt::format(": {} with one on each core", cores), Severity::note);
 }
 
+// By all cores of the host and the limit of time alone: a launcher may give each rank a part of the
+// cores, and this one knows its own.
+List cores(const HostFacts& facts) {
+  const int quota = facts.info.cores.quota;
+  const int there = quota > 0 ? std::min(quota, facts.online_cores) : facts.online_cores;
+  if (there <= 0 || facts.local_size <= there) return {};
+  return {{fmt::format("{} ranks of this host share {} {}{}", facts.local_size, there,
+                       there == 1 ? "core" : "cores",
+                       there == quota ? ", by the limit of its control group" : ""),
+           fmt::format("start {} here, or give the rest of them to other hosts: qpmesh-run "
+                       "--hosts a:{},b:{}",
+                       there, there, facts.local_size - there),
+           Severity::note}};
+}
+
 // ---- what the kernel or a container's filter allows ----
 
 List memfd(const HostFacts& facts) {
@@ -521,6 +536,8 @@ constexpr std::array table{
     Row{"open_files", "init fails with no_resource from some number of ranks on", open_files},
     Row{"file_size", "init fails with no_resource", file_size},
     Row{"address_space", "init fails with no_resource", address_space},
+    Row{"cores", "ranks that share a core take turns: small calls last microseconds, not tenths",
+        cores},
     Row{"memfd", "init fails: ranks of this host have no memory to share", memfd},
     Row{"neighbour_memory",
         "long messages between ranks of this host are copied twice, through shared memory",
