@@ -135,8 +135,17 @@ auto exscan(Communicator& world, Operation& operation, py::handle data, py::hand
                    });
 }
 
-auto allgather(Communicator& world, Operation& operation, py::handle data, py::handle out,
+// What is gathered by counts has memory of its own where none is given.
+py::object blocks_for(py::handle data, py::handle out, py::handle counts) {
+  if (!out.is_none() || counts.is_none()) return py::reinterpret_borrow<py::object>(out);
+  std::size_t total = 0;
+  for (const py::handle count : counts) total += count.cast<std::size_t>();
+  return new_array(data, [&](const py::tuple&) { return py::make_tuple(total); });
+}
+
+auto allgather(Communicator& world, Operation& operation, py::handle data, py::handle wanted,
                py::handle counts) {
+  const py::object out = blocks_for(data, wanted, counts);
   const bool has_blocks = operation.take_blocks_out(out, counts);
   if (has_blocks) {
     operation.take_in(data);
@@ -156,11 +165,12 @@ auto allgather(Communicator& world, Operation& operation, py::handle data, py::h
   };
 }
 
-auto gather(Communicator& world, Operation& operation, py::handle data, int root, py::handle out,
+auto gather(Communicator& world, Operation& operation, py::handle data, int root, py::handle wanted,
             py::handle counts) {
   const bool is_root = world.rank() == root;
+  const py::object out = is_root ? blocks_for(data, wanted, counts) : py::none();
   const bool has_blocks = is_root && operation.take_blocks_out(out, counts);
-  const bool is_v_form = !counts.is_none() || is_list(out);
+  const bool is_v_form = !counts.is_none() || is_list(wanted);
   if (has_blocks) operation.give(out);
   if (is_root && !has_blocks) operation.take_gathered(data, out, world.size());
   else operation.take_in(data);
