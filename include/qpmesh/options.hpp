@@ -78,11 +78,12 @@ struct Options {
   // QPMESH_EAGER_BYTES_MAX: messages longer than this, or than a quarter of the peer's payload
   // ring, go by rendezvous; -1 = 32 KiB, over tcp 256 KiB (agreed)
   std::int64_t eager_bytes_max = -1;
-  // QPMESH_UNEXPECTED_BYTES_MAX: received before their receive was called, per context
+  // QPMESH_UNEXPECTED_BYTES_MAX: not received yet and copied out of the rings, per context
   std::int64_t unexpected_bytes_max = std::int64_t{256} << 20;
-  // QPMESH_UNEXPECTED_MESSAGES_MAX: the same in messages, per context
+  // QPMESH_UNEXPECTED_MESSAGES_MAX: messages received before their receive was called, per
+  // context
   std::int64_t unexpected_messages_max = 1 << 20;
-  // QPMESH_SPIN_US: how long a wait spins before it sleeps; -1 = by usable cores
+  // QPMESH_SPIN_US: how long, about, a wait spins before it offers the core; -1 = by usable cores
   std::int64_t spin_us = -1;
   // QPMESH_DEVICE: an RDMA device, or device:port; empty = chosen
   std::string device;

@@ -134,13 +134,14 @@ constexpr std::array table{
            "copy, 256 KiB, of steps of collectives 512 KiB."),
     number("unexpected_bytes_max", "QPMESH_UNEXPECTED_BYTES_MAX", &Options::unexpected_bytes_max,
            "bytes", 1, 1024 * gib, own,
-           "Bytes of messages kept for receives that were not called yet, per context."),
+           "Bytes of messages not received yet that are copied out of the rings, where they are in "
+           "the way of others, per context."),
     number("unexpected_messages_max", "QPMESH_UNEXPECTED_MESSAGES_MAX",
            &Options::unexpected_messages_max, "messages", 1, std::int64_t{1} << 31, own,
-           "The same, counted in messages."),
+           "Messages kept for receives that were not called yet, per context."),
     number("spin_us", "QPMESH_SPIN_US", &Options::spin_us, "us", -1, 60'000'000, own,
-           "How long a wait spins before it sleeps. -1: long when every rank has a core, briefly "
-           "otherwise."),
+           "How long, about, a wait spins before it offers the core to others and then sleeps. -1: "
+           "long when every rank has a core, briefly otherwise."),
     name("device", "QPMESH_DEVICE", &Options::device, any, own,
          "The RDMA device, or `device:port`. Empty: chosen; qpmesh-info shows which and why."),
     number("rails", "QPMESH_RAILS", &Options::rails, "(rails)", 1, 2, agreed,
@@ -245,10 +246,11 @@ std::string text_of(const OptionRow& row, const T& value) {
   }
 }
 
-// Not options: who this rank is, and what its launcher wants to know of it.
-constexpr std::array<std::string_view, 8> identity_names{
+// Not options: who this rank is, what its launcher wants to know of it, and what tools read.
+constexpr std::array<std::string_view, 11> other_names{
     "QPMESH_RANK",       "QPMESH_SIZE",   "QPMESH_ROOT",        "QPMESH_JOB",
-    "QPMESH_LOCAL_SIZE", "QPMESH_SECRET", "QPMESH_SECRET_FILE", "QPMESH_STATES"};
+    "QPMESH_LOCAL_SIZE", "QPMESH_SECRET", "QPMESH_SECRET_FILE", "QPMESH_STATES",
+    "QPMESH_SSH",        "QPMESH_MPICC",  "QPMESH_MPICXX"};
 
 std::map<std::string, std::string> read_values(BlobView blob, int peer) {
   std::map<std::string, std::string> values;
@@ -316,7 +318,7 @@ Options parse_options(const ReadVariable& read) {
 // A misspelt variable would otherwise be silently without effect.
 std::vector<std::string> unknown_variables(std::span<const std::string> names) {
   constexpr std::string_view prefix = "QPMESH_";
-  std::vector<std::string> known{identity_names.begin(), identity_names.end()};
+  std::vector<std::string> known{other_names.begin(), other_names.end()};
   for (const auto& row : table) known.emplace_back(row.variable);
   std::vector<std::string> sentences;
   for (const auto& name : names) {
