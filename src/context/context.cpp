@@ -197,7 +197,8 @@ void Context::remove(CommunicatorState& communicator) noexcept {
   past_calls_ += communicator.calls_made();
   if (communicator.is_unchecked()) unchecked_.remove(communicator);
   if (last_found_ == &communicator) last_found_ = nullptr;
-  if (communicator.size() > 1 && communicator.failure() == nullptr) {
+  if (communicator.size() > 1 && !communicator.finished() && communicator.failure() == nullptr &&
+      communicator.may_be_asked_for_calls()) {
     let_go_[let_go_count_++ % let_go_.size()] = {
         communicator.id(),
         std::unique_ptr<const CallHistory>{new (std::nothrow) CallHistory{communicator.history()}}};
@@ -261,7 +262,7 @@ void Context::enter_in_turn(std::string_view operation) {
     base::bad_argument(operation,
                        "one thread at a time uses a context; set QPMESH_THREADS=several, or give "
                        "each thread a context of its own: world.independent(). A function that a "
-                       "call runs waits until that has returned",
+                       "call runs may call nothing: do it when that call has returned",
                        "another call of this context is still running");
   }
   if (!one_thread && turn()->is_mine()) {

@@ -51,14 +51,15 @@ class Pledge {
   std::vector<int> members_;  // ranks of the context
 };
 
-// What is thrown names ranks by their places among these: its caller knows them as what they are.
+// Errors of f number ranks by their places in `ranks`; the caller's numbers are what stands there.
 template <class F>
 auto in_ranks_of(std::span<const int> ranks, F&& f) {
   try {
     return f();
   } catch (const Error& error) {
     ErrorDetail detail = error.detail();
-    if (detail.peer >= 0) detail.peer = ranks[static_cast<std::size_t>(detail.peer)];
+    const auto place = static_cast<std::size_t>(detail.peer);  // a peer's word; beyond it where -1
+    detail.peer = place < ranks.size() ? ranks[place] : no_peer;
     throw Error{std::move(detail)};
   }
 }
@@ -235,6 +236,7 @@ Communicator Communicator::subgroup(std::span<const int> ranks, int tag,
     const CallScope scope{*state_, operation, options};
     const std::uint64_t first_id = state_->take_subgroup_id(name);
     first = std::make_shared<CommunicatorState>(state_->context_pointer(), first_id, context_ranks);
+    first->ends_with_its_call();
     id = first->take_child_id();
     slabs = state_->context().make_node_slabs(id);
   }

@@ -224,7 +224,8 @@ void two_threads_in_one_context(Communicator& world, Arguments arguments) {
     expect_error([&] { call.make(world); },
                  {bad, no_peer, call.operation, "another call of this context is still running",
                   "one thread at a time uses a context; set QPMESH_THREADS=several, or give each "
-                  "thread a context of its own: world.independent()"});
+                  "thread a context of its own: world.independent(). A function that a call runs "
+                  "may call nothing: do it when that call has returned"});
   }
   make_file(arguments[0]);
   thread.join();

@@ -125,7 +125,8 @@ void a_call_from_inside_a_reduction(Communicator& world, Arguments) {
                  {ErrorCode::bad_argument, no_peer, operation,
                   "another call of this context is still running",
                   "one thread at a time uses a context; set QPMESH_THREADS=several, or give each "
-                  "thread a context of its own: world.independent()"});
+                  "thread a context of its own: world.independent(). A function that a call runs "
+                  "may call nothing: do it when that call has returned"});
   };
   int calls = 0;
   const auto add = [&](const std::int64_t* left, std::int64_t* inout, std::size_t count) {
