@@ -135,8 +135,14 @@ auto exscan(Communicator& world, Operation& operation, py::handle data, py::hand
                    });
 }
 
+// Of counts, which may be read once, what can be read again; None stays that.
+py::object listed(py::handle counts) {
+  auto given = py::reinterpret_borrow<py::object>(counts);
+  return given.is_none() ? given : py::tuple(given);
+}
+
 // What is gathered by counts has memory of its own where none is given.
-py::object blocks_for(py::handle data, py::handle out, py::handle counts) {
+py::object blocks_for(py::handle data, py::handle out, const py::object& counts) {
   if (!out.is_none() || counts.is_none()) return py::reinterpret_borrow<py::object>(out);
   std::size_t total = 0;
   for (const py::handle count : counts) total += count.cast<std::size_t>();
@@ -144,7 +150,8 @@ py::object blocks_for(py::handle data, py::handle out, py::handle counts) {
 }
 
 auto allgather(Communicator& world, Operation& operation, py::handle data, py::handle wanted,
-               py::handle counts) {
+               py::handle given_counts) {
+  const py::object counts = listed(given_counts);
   const py::object out = blocks_for(data, wanted, counts);
   const bool has_blocks = operation.take_blocks_out(out, counts);
   if (has_blocks) {
@@ -166,8 +173,9 @@ auto allgather(Communicator& world, Operation& operation, py::handle data, py::h
 }
 
 auto gather(Communicator& world, Operation& operation, py::handle data, int root, py::handle wanted,
-            py::handle counts) {
+            py::handle given_counts) {
   const bool is_root = world.rank() == root;
+  const py::object counts = listed(given_counts);
   const py::object out = is_root ? blocks_for(data, wanted, counts) : py::none();
   const bool has_blocks = is_root && operation.take_blocks_out(out, counts);
   const bool is_v_form = !counts.is_none() || is_list(wanted);

@@ -89,7 +89,7 @@ with qpmesh.init() as world:
     joined = numpy.empty(sum(counts), "i8")
     world.allgather(numpy.full(rank + 1, rank), joined, counts)
     assert (joined == numpy.repeat(numpy.arange(size), counts)).all()
-    assert world.allgather(numpy.full(rank + 1, rank), counts=counts).tolist() == joined.tolist()
+    assert world.allgather(numpy.full(rank + 1, rank), counts=iter(counts)).tolist() == joined.tolist()
     gathered = world.gather(numpy.full(rank + 1, rank), root=size - 1, counts=counts)
     assert gathered.tolist() == joined.tolist() if rank == size - 1 else gathered is None
     apart = [numpy.empty(count, "i8") for count in counts]
