@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
-#include <fstream>
 #include <string>
 
 #include "base/log.hpp"
@@ -105,7 +104,7 @@ int main(int argc, char** argv) {
     }
     return tell({.ranks = {report_of(facts, 0)}}, identity, wishes);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
+    fmt::print(stderr, "qpmesh-doctor: {}\n", error.what());
     return cannot_run_code;
   }
 }

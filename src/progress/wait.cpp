@@ -30,7 +30,8 @@ thread_local bool asks_at_once = false;
 constexpr std::uint32_t spins_per_us = 20;
 // A pause costs up to 40 ns, for which a message that is nearly here would wait.
 constexpr std::uint32_t pauseless_spins = 2'000;
-// Who wants to spin for long has limits all the same: at least every few ms the clock is read.
+// Who wants to spin for long has limits all the same: while nothing comes the clock is read every
+// few ms.
 constexpr std::uint32_t spins_per_look = 1U << 15;
 static_assert(spins_per_look > 1'000 * spins_per_us, "none on a core of its own");
 // A lost wake-up would be a bug; it costs a second, not a hang.

@@ -99,8 +99,8 @@ progress::WaitPolicy wait_policy(const Options& options, bool own_core, bool bus
 }
 
 // How a rank waits, and what it expects of its node.
-void settle_policies(context::ContextParts& parts, const std::vector<Facts>& facts,
-                     const Reach& reach, bool busy_neighbour) {
+void set_policies(context::ContextParts& parts, const std::vector<Facts>& facts, const Reach& reach,
+                  bool busy_neighbour) {
   const int node = parts.identities[at(parts.rank)].node;
   parts.own_core = ranks_per_core(parts.identities, facts, node) == 1;
   parts.spins_max = parts.own_core ? progress::spins_on_own_core : 0;
@@ -313,7 +313,7 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
   links.verbs = link_verbs(bootstrap, links.reach, parts, deadline);
   links.tcp = link_tcp(bootstrap, links.reach, parts, deadline);
   log.info("{}", links.reach.describe(rank));
-  settle_policies(parts, facts, links.reach, links.verbs.busy_neighbour);
+  set_policies(parts, facts, links.reach, links.verbs.busy_neighbour);
   const bool shares_cores = parts.near.ranks_per_core > 1 || links.verbs.busy_neighbour;
   const bool has_network = links.reach.any(Way::verbs) || links.reach.any(Way::tcp);
   const bool measures = has_network && options.choice == ChoiceBy::measured;

@@ -58,7 +58,7 @@ bool TcpOnDemand::serve() noexcept {
   bool served = false;
   const auto failure = base::thrown_by([&] { served = streams_.serve(); });
   if (failure) {
-    if (failure->system_error != 0) warn(*failure);
+    if (failure->cause != base::no_memory) warn(*failure);
     fail_all(*failure);
   }
   return served;

@@ -335,7 +335,7 @@ TEST(doctor_tool, could_not_run_where_its_report_is_lost) {
     return full >= 0 && ::dup2(full, STDOUT_FILENO) >= 0;
   });
   EXPECT_EQ(ran.code, 2);
-  EXPECT_EQ(ran.output, "the report cannot be written: No space left on device\n");
+  EXPECT_EQ(ran.output, "qpmesh-doctor: the report cannot be written: No space left on device\n");
 }
 
 TEST(doctor_tool, refuses_variables_that_a_job_would_refuse) {

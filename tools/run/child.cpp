@@ -15,10 +15,10 @@
 
 namespace qpmesh::run {
 
-void fail(const char* what) {
+void fail(const char* call) {
   const int error = errno;
   const std::string hint = base::hint_for_descriptors(error);
-  throw RunError{fmt::format("{} failed: {}{}{}", what, base::describe_errno(error),
+  throw RunError{fmt::format("{} failed: {}{}{}", call, base::describe_errno(error),
                              hint.empty() ? "" : "; ", hint),
                  1};
 }
