@@ -3,13 +3,17 @@
 #pragma once
 
 #include <fcntl.h>
+#include <net/if.h>
 #include <sched.h>
 #include <spawn.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <initializer_list>
 #include <string>
 #include <thread>
@@ -50,6 +54,7 @@ class TwoHosts {
          {"addr", "add", ends[static_cast<std::size_t>(host)] + std::string{"/24"}, "dev", name});
       ip(host, {"link", "set", name, "up"});
     }
+    for (const int host : {0, 1}) await_carrier(host, name);
   }
 
   // Why there are no two hosts, for GTEST_SKIP; empty: there are.
@@ -68,6 +73,25 @@ class TwoHosts {
   void tc(int host, std::initializer_list<std::string> words) { run(host, "tc", words); }
 
  private:
+  // The kernel looks at its links up to a second after they came up, and drops all packets until
+  // then.
+  void await_carrier(int host, const std::string& name) {
+    if (!problem_.empty()) return;
+    std::thread{[&] {
+      enter(host);
+      const base::UniqueFd socket{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+      ifreq request{};
+      name.copy(request.ifr_name, sizeof request.ifr_name - 1);
+      for (int looks = 0; looks < 5'000; ++looks) {
+        if (::ioctl(socket.get(), SIOCGIFFLAGS, &request) == 0 &&
+            (request.ifr_flags & IFF_RUNNING) != 0)
+          return;
+        std::this_thread::sleep_for(std::chrono::milliseconds{1});
+      }
+      problem_ = name + " has no carrier";
+    }}.join();
+  }
+
   void run(int host, const std::string& program, std::initializer_list<std::string> words) {
     if (!problem_.empty()) return;
     std::vector<std::string> texts{program};
