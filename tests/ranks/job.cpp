@@ -61,7 +61,14 @@ std::vector<pid_t> children() {
 
 }  // namespace
 
-int patience_ms() { return more_variables() == nullptr ? 30'000 : 300'000; }
+int patience_ms() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  constexpr int alone_ms = 120'000;
+#else
+  constexpr int alone_ms = 30'000;
+#endif
+  return more_variables() == nullptr ? alone_ms : 300'000;
+}
 
 std::int64_t now_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
