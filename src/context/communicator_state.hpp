@@ -84,9 +84,9 @@ class CommunicatorState {
   // because of it. says_who_saw: it came from another rank, and its text says from which.
   void fail(ErrorDetail detail, bool tell, bool says_who_saw = false);
   bool finished() const noexcept { return finished_; }
-  // When it is let go: of one that is there for a single call nobody asks what was called.
-  bool may_be_asked_for_calls() const noexcept { return may_be_asked_for_calls_; }
-  void ends_with_its_call() noexcept { may_be_asked_for_calls_ = false; }
+  // A call of ours made it for itself: when it is let go nobody asks what was called there.
+  bool is_for_one_call() const noexcept { return is_for_one_call_; }
+  void mark_for_one_call() noexcept { is_for_one_call_ = true; }
   // finish() is the last call, also where another thread has one.
   void begin_finish() noexcept { is_finishing_ = true; }
   void finish() {
@@ -260,8 +260,8 @@ class CommunicatorState {
   std::uint32_t next_child_ = 0;
   std::unordered_map<std::uint64_t, std::uint64_t> subgroups_;  // made under each name
   bool is_finishing_ = false;                                   // and perhaps finished
-  bool may_be_asked_for_calls_ = true;
   bool finished_ = false;
+  bool is_for_one_call_ = false;
   bool is_unchecked_ = false;  // and so in the context's list
   // Who was asked before the deadline, one after the other: each but the last has named the next.
   // Ranks of the context.

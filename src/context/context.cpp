@@ -198,7 +198,7 @@ void Context::remove(CommunicatorState& communicator) noexcept {
   if (communicator.is_unchecked()) unchecked_.remove(communicator);
   if (last_found_ == &communicator) last_found_ = nullptr;
   if (communicator.size() > 1 && !communicator.finished() && communicator.failure() == nullptr &&
-      communicator.may_be_asked_for_calls()) {
+      !communicator.is_for_one_call()) {
     let_go_[let_go_count_++ % let_go_.size()] = {
         communicator.id(),
         std::unique_ptr<const CallHistory>{new (std::nothrow) CallHistory{communicator.history()}}};

@@ -229,13 +229,6 @@ class Context final : public messaging::Listener, public progress::Pollable {
   std::unordered_map<std::uint64_t, CommunicatorState*> communicators_;
   CommunicatorState* last_found_ = nullptr;
   messaging::List<CommunicatorState> unchecked_;
-  // The last ones that were let go: a member that waits there may ask what was called.
-  struct LetGo {
-    std::uint64_t communicator = 0;
-    std::unique_ptr<const CallHistory> history{};
-  };
-  std::array<LetGo, 16> let_go_{};
-  std::size_t let_go_count_ = 0;
   Allocations allocations_{parts_, waiter_};
   PeerHealth health_;
   std::vector<std::unique_ptr<collectives::NodeMemory>> left_nodes_;
@@ -256,6 +249,14 @@ class Context final : public messaging::Listener, public progress::Pollable {
   std::uint64_t seen_failed_tasks_ = 0;
   bool has_left_ = false;       // said its goodbye
   bool told_finished_ = false;  // with its last error
+  // Of communicators that were let go, the last ones: who waits there may ask what was called.
+  // Behind what calls look at.
+  struct LetGo {
+    std::uint64_t communicator = 0;
+    std::unique_ptr<const CallHistory> history{};
+  };
+  std::array<LetGo, 16> let_go_{};
+  std::size_t let_go_count_ = 0;
 };
 
 }  // namespace qpmesh::context

@@ -58,7 +58,8 @@ auto in_ranks_of(std::span<const int> ranks, F&& f) {
     return f();
   } catch (const Error& error) {
     ErrorDetail detail = error.detail();
-    const auto place = static_cast<std::size_t>(detail.peer);  // a peer's word; beyond it where -1
+    // A peer may have said any number, and that of nobody is larger than all places.
+    const auto place = static_cast<std::size_t>(detail.peer);
     detail.peer = place < ranks.size() ? ranks[place] : no_peer;
     throw Error{std::move(detail)};
   }
@@ -236,7 +237,7 @@ Communicator Communicator::subgroup(std::span<const int> ranks, int tag,
     const CallScope scope{*state_, operation, options};
     const std::uint64_t first_id = state_->take_subgroup_id(name);
     first = std::make_shared<CommunicatorState>(state_->context_pointer(), first_id, context_ranks);
-    first->ends_with_its_call();
+    first->mark_for_one_call();
     id = first->take_child_id();
     slabs = state_->context().make_node_slabs(id);
   }
