@@ -1,6 +1,7 @@
 #include "qpmesh/mpi.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>

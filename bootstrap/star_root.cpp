@@ -1,6 +1,7 @@
 // The root's half of the star. One poll over the listening socket, the unauthenticated peers
 // (connected, not yet proven) and the members: nobody waits for anybody else's handshake.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 #include "collectives/forced.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 

@@ -1,6 +1,7 @@
 // Communicators on several nodes with several ranks on some: calls under way at the same time,
 // deaths, differing calls, deadlines, and what they take of their ranks' memory.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

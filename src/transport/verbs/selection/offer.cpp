@@ -1,5 +1,6 @@
 // What a rank offers to others, why it offers nothing, and how an offer travels.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
