@@ -170,19 +170,21 @@ bool Array::take_scalar(PyObject* object) {
 // The buffer protocol of a numpy array builds a text for its elements: 300 ns.
 bool Array::take_numpy(PyObject* object, Use use) {
   if (std::strcmp(Py_TYPE(object)->tp_name, "numpy.ndarray") != 0) return false;
-  // Its structs are those of numpy 1.
+#if PYBIND11_VERSION_HEX < 0x020C0000
+  // Older pybind11 reads an element type with the struct of numpy 1.
   static const bool is_known =
       py::module_::import("numpy").attr("__version__").cast<std::string>().starts_with("1.");
   if (!is_known) return false;
+#endif
   const auto* const array = py::detail::array_proxy(object);
-  const auto* const element = py::detail::array_descriptor_proxy(array->descr);
+  const auto element = py::reinterpret_borrow<py::dtype>(array->descr);
   constexpr int contiguous = py::detail::npy_api::NPY_ARRAY_C_CONTIGUOUS_;
   constexpr int writeable = py::detail::npy_api::NPY_ARRAY_WRITEABLE_;
-  const auto bytes = static_cast<std::size_t>(element->elsize);
-  const bool is_plain = (array->flags & contiguous) != 0 && element->byteorder != '>' &&
+  const auto bytes = static_cast<std::size_t>(element.itemsize());
+  const bool is_plain = (array->flags & contiguous) != 0 && element.byteorder() != '>' &&
                         (use == Use::read || (array->flags & writeable) != 0);
   if (!is_plain) return false;  // the protocol says what is wrong
-  switch (element->kind) {
+  switch (element.kind()) {
     case 'b': format_ = {ElementType::none, Kind::boolean, 1}; break;
     case 'i': format_ = of_integer(true, bytes); break;
     case 'u': format_ = of_integer(false, bytes); break;
