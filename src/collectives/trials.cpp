@@ -300,8 +300,7 @@ Plan Judge::after_trial(const Plan& plan, std::span<const Figure> figures) noexc
     return singly;
   }
   const auto weighed_us = [&](RowIndex row) { return weight(row) * figures[row].us; };
-  std::ranges::sort(rows, {}, weighed_us);
-  const RowIndex best = rows.rows[0];
+  const RowIndex best = *std::ranges::min_element(rows, {}, weighed_us);
   const bool stays =
       figures[plan.row].samples > 0 && weighed_us(best) > better_factor * weighed_us(plan.row);
   const RowIndex row = stays ? plan.row : best;
