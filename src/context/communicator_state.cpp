@@ -296,7 +296,7 @@ void CommunicatorState::hear_awaited(int peer, int awaited) {
   const bool circle =
       awaited == context_->rank() || std::ranges::find(asked_, awaited) != asked_.end();
   if (!circle) return ask_awaited(awaited);
-  asked_.resize(1);
+  asked_.erase(asked_.begin() + 1, asked_.end());
 }
 
 ErrorDetail CommunicatorState::in_context(ErrorDetail detail) const {
