@@ -36,9 +36,9 @@ Operands operands(Call& call, const How& how, const void* send, MPI_Count in_cou
 void allreduce(Call& call, const void* send, void* receive, MPI_Count count, MPI_Datatype datatype,
                MPI_Op op) {
   const How how = call.how(op, datatype);
-  const auto [in, out] = operands(call, how, send, count, receive, count, datatype);
+  const auto [source, target] = operands(call, how, send, count, receive, count, datatype);
   const std::size_t n = how.count(count);
-  call.run([=, in = in, out = out](qpmesh_communicator* mesh, qpmesh_request** request) {
+  call.run([=, in = source, out = target](qpmesh_communicator* mesh, qpmesh_request** request) {
     return request == nullptr
                ? qpmesh_allreduce(mesh, in, out, n, how.type, how.reduction, how.options)
                : qpmesh_allreduce_async(mesh, in, out, n, how.type, how.reduction, how.options,

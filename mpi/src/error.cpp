@@ -292,7 +292,7 @@ Failure last_failure() noexcept {
 
 void fail_as_told() { throw last_failure(); }
 
-constinit const std::string no_text;  // goes behind all that runs at exit
+const std::string& no_text = *new std::string;  // never destroyed: calls at exit return it
 
 const std::string& keep_text(Communicator* where, const char* function,
                              const Failure& failure) try {
