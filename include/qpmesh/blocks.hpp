@@ -1,17 +1,16 @@
 // Vectors that are cut into a block for each rank, of lengths of their own: what makes a v-form.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <ranges>
 #include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "qpmesh/collective.hpp"
+#include "qpmesh/detail/standard.hpp"
 #include "qpmesh/detail/untyped.hpp"
 #include "qpmesh/element.hpp"
 

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <span>
 #include <type_traits>
 #include <utility>
 
+#include "qpmesh/detail/standard.hpp"
 #include "qpmesh/export.h"
 
 namespace qpmesh {

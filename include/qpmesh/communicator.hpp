@@ -1,12 +1,8 @@
 // The face of the library: an ordered group of ranks and what they can do together.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
-#include <functional>
-#include <memory>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -18,6 +14,7 @@
 #include "qpmesh/bootstrap.hpp"
 #include "qpmesh/buffer.hpp"
 #include "qpmesh/collective.hpp"
+#include "qpmesh/detail/standard.hpp"
 #include "qpmesh/detail/untyped.hpp"
 #include "qpmesh/element.hpp"
 #include "qpmesh/error.hpp"
@@ -603,10 +600,10 @@ class QPMESH_API Communicator {
 // Joins the job that the launcher's environment describes (Open MPI, Hydra, srun,
 // torchrun, QPMESH_ROOT/RANK/SIZE); alone, a world of one. Collective over the job.
 // Throws Error within Options::init_timeout_ms.
-QPMESH_API Communicator init();
-QPMESH_API Communicator init(const Options& options);
+QPMESH_API QPMESH_SAME_STANDARD_LIBRARY Communicator init();
+QPMESH_API QPMESH_SAME_STANDARD_LIBRARY Communicator init(const Options& options);
 // The same through a bootstrap of the caller's; it is used until init returns.
-QPMESH_API Communicator init(Bootstrap& bootstrap,
-                             const Options& options = Options::from_environment());
+QPMESH_API QPMESH_SAME_STANDARD_LIBRARY Communicator
+init(Bootstrap& bootstrap, const Options& options = Options::from_environment());
 
 }  // namespace qpmesh

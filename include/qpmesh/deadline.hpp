@@ -2,7 +2,7 @@
 // the wall clock moves no deadline.
 #pragma once
 
-#include <chrono>
+#include "qpmesh/detail/standard.hpp"
 
 namespace qpmesh {
 

@@ -4,9 +4,9 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <ranges>
 #include <type_traits>
 
+#include "qpmesh/detail/standard.hpp"
 #include "qpmesh/half.hpp"
 
 namespace qpmesh {

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
+#include "qpmesh/detail/standard.hpp"
 #include "qpmesh/export.h"
 
 namespace qpmesh {

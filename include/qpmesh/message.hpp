@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <vector>
 
+#include "qpmesh/detail/standard.hpp"
 #include "qpmesh/detail/untyped.hpp"
 #include "qpmesh/element.hpp"
 #include "qpmesh/export.h"

@@ -1,9 +1,9 @@
 // A call that is made again and again.
 #pragma once
 
-#include <memory>
 #include <span>
 
+#include "qpmesh/detail/standard.hpp"
 #include "qpmesh/export.h"
 #include "qpmesh/request.hpp"
 

@@ -1,8 +1,10 @@
-// Everything a program needs: #include <qpmesh/qpmesh.hpp>. The MPI bootstrap is apart, in
-// <qpmesh/mpi.hpp>.
+// Everything a program needs: #include <qpmesh/qpmesh.hpp>. Apart are the MPI bootstrap, in
+// <qpmesh/mpi.hpp>, and ArenaResource, in <qpmesh/arena_resource.hpp>, for <memory_resource> is long.
 #pragma once
 
-#include "qpmesh/arena_resource.hpp"  // IWYU pragma: export
+#if __cplusplus < 202002L
+#error "qpmesh needs C++20: compile with -std=c++20 or later"
+#else
 #include "qpmesh/blocks.hpp"          // IWYU pragma: export
 #include "qpmesh/bootstrap.hpp"       // IWYU pragma: export
 #include "qpmesh/buffer.hpp"          // IWYU pragma: export
@@ -19,3 +21,4 @@
 #include "qpmesh/reduction.hpp"       // IWYU pragma: export
 #include "qpmesh/request.hpp"         // IWYU pragma: export
 #include "qpmesh/version.h"           // IWYU pragma: export
+#endif

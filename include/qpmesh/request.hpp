@@ -1,13 +1,10 @@
 // An operation in flight.
 #pragma once
 
-#include <chrono>
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <limits>
-#include <memory>
 #include <optional>
 #include <ratio>
 #include <span>
@@ -15,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "qpmesh/detail/standard.hpp"
 #include "qpmesh/export.h"
 
 namespace qpmesh {

@@ -4,11 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <ranges>
 #include <span>
 
 #include "qpmesh/any.hpp"
 #include "qpmesh/collective.hpp"
+#include "qpmesh/detail/standard.hpp"
 #include "qpmesh/element.hpp"
 #include "qpmesh/reduction.hpp"
 #include "qpmesh/request.hpp"

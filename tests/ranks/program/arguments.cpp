@@ -5,6 +5,7 @@
 
 #include "program/every_call.hpp"
 #include "program/scenario.hpp"
+#include "qpmesh/arena_resource.hpp"
 
 namespace qpmesh::ranks {
 namespace {

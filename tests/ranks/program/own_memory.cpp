@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "program/scenario.hpp"
+#include "qpmesh/arena_resource.hpp"
 
 namespace qpmesh::ranks {
 namespace {
