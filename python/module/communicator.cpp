@@ -413,7 +413,10 @@ void add_communicator(py::module_& module) {
       .def_property_readonly("receives", &PendingCall::receives,
                              "Whether it is a receive whose end was not asked for yet.")
       .def_property_readonly("in_flight", &PendingCall::is_in_flight,
-                             "Whether its end was not told yet.");
+                             "Whether its end was not told yet.")
+      .def_property_readonly("cancelled", &PendingCall::is_cancelled,
+                             "Whether cancel(), or a limit of asyncio, took the receive back: no "
+                             "message was received.");
 
   py::class_<MatchedMessage>(module, "Message", "A message that was taken out of the line.")
       .def_property_readonly(

@@ -306,7 +306,9 @@ bool PendingCall::receives() const noexcept {
 
 bool PendingCall::cancel() {
   const Unlocked unlocked;
-  return request_.cancel();
+  const bool is_taken_back = request_.cancel();
+  if (is_taken_back) is_cancelled_ = true;
+  return is_taken_back;
 }
 
 }  // namespace qpmesh::python

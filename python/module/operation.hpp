@@ -176,6 +176,7 @@ class PendingCall {
   // Is it a receive, that has not ended as far as was asked?
   bool receives() const noexcept;
   bool is_in_flight() const noexcept { return request_.is_in_flight(); }
+  bool is_cancelled() const noexcept { return is_cancelled_; }
   const py::object& communicator() const noexcept { return communicator_; }
 
  private:
@@ -184,6 +185,7 @@ class PendingCall {
   py::object communicator_;
   std::unique_ptr<Operation> operation_;  // until it has ended
   Request request_;
+  bool is_cancelled_ = false;
   py::object result_ = py::none();
 };
 

@@ -45,6 +45,7 @@ class Message:
 class Request(Generic[T]):
     communicator: Communicator
     in_flight: bool
+    cancelled: bool
     receives: bool
     def test(self) -> bool: ...
     def wait(self, timeout: float | None = None) -> T: ...
