@@ -28,7 +28,8 @@ Endpoint on_one_host(const std::string& job, int ordinal, const base::System& sy
 Endpoint over_tcp(const Identity& identity, const base::System& system, const base::Log& log) {
   if (identity.secret.value.empty()) fail_config("a job over TCP needs a secret and has none");
   if (identity.secret.made_now)
-    log.warning("made a new secret for jobs over TCP: {}", identity.secret.source);
+    log.warning("made a new secret for jobs over TCP: {}{}", identity.secret.source,
+                identity.launcher == "open_mpi" ? "; mpirun of Open MPI 5 gives a job no key" : "");
   return tcp_endpoint(parse_host_port(identity.root, "QPMESH_ROOT"), identity.secret.value,
                       identity.secret.source, system);
 }
