@@ -14,7 +14,7 @@ namespace qpmesh::bootstrap {
 namespace {
 
 // A claimed length is believed only as far as bytes have come.
-constexpr std::size_t read_bytes_max = 64 * 1024;
+constexpr std::size_t growth_bytes_max = 64 * 1024;
 // Of memory for what was sent: a stream of start-up sends little afterwards.
 constexpr std::size_t kept_bytes_max = 64 * 1024;
 
@@ -83,7 +83,7 @@ std::optional<Frame> FrameStream::read(const base::System& system,
       input_.clear();
       return frame;
     }
-    input_.resize(std::min(whole, here + read_bytes_max));
+    input_.resize(std::min(whole, here + growth_bytes_max));
     const Received received = receive(system, fd(), std::span{input_}.subspan(here), places);
     input_.resize(here + received.count);
     if (received.error == EAGAIN) break;

@@ -94,7 +94,7 @@ int free_keyval(const char* function, Owner owner, int* number) {
 
 // The program's function, or what the small numbers stand for: null never copies, 1 always.
 template <class Handle>
-bool copied(const Keyval& key, Handle owner, void* value, void*& copy) {
+bool copy_value(const Keyval& key, Handle owner, void* value, void*& copy) {
   if (key.copy == nullptr) return false;
   copy = value;
   if (reinterpret_cast<std::uintptr_t>(key.copy) == 1) return true;
@@ -253,7 +253,7 @@ void Attributes<Handle>::copy_to(Attributes& copies, Handle owner) {
     use(lock, *key, entry, [&](void* value) {
       void* copy = nullptr;
       copies.entries_.reserve(copies.entries_.size() + 1);  // a copy that is made is kept
-      if (copied(*key, owner, value, copy)) copies.entries_.push_back({key, copy});
+      if (copy_value(*key, owner, value, copy)) copies.entries_.push_back({key, copy});
     });
   }
 }

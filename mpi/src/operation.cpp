@@ -110,9 +110,9 @@ int own_in_place(void* context, const void* left, void* inout, std::size_t count
 }
 
 // Memory for some elements of a type, wherever its bounds are.
-class Elements {
+class ElementMemory {
  public:
-  Elements(const Datatype& type, MPI_Count count) {
+  ElementMemory(const Datatype& type, MPI_Count count) {
     const MPI_Aint last = (count - 1) * type.extent();
     const MPI_Aint lowest = type.true_bounds.lower + std::min<MPI_Aint>(0, last);
     const MPI_Aint highest = type.true_bounds.upper + std::max<MPI_Aint>(0, last);
@@ -136,8 +136,8 @@ int own_on_packed(void* context, const void* left, void* inout, std::size_t coun
   Datatype& type = *reduction.datatype;
   const auto together =
       std::min(static_cast<MPI_Count>(count), std::max<MPI_Count>(1, bytes_together / type.size));
-  Elements in{type, together};
-  Elements out{type, together};
+  ElementMemory in{type, together};
+  ElementMemory out{type, together};
   const auto* from = static_cast<const std::byte*>(left);
   auto* to = static_cast<std::byte*>(inout);
   for (auto rest = static_cast<MPI_Count>(count); rest > 0;) {

@@ -23,11 +23,6 @@ bool same_place(const Place& a, const Place& b) noexcept {
          (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
 }
 
-std::string_view file_name(const Place& at) {
-  const std::string_view path = at.file_name();
-  return path.substr(path.rfind('/') + 1);
-}
-
 std::string_view function_name(const Place& at) {
   std::string_view name = at.function_name();
   name = name.substr(0, name.find('('));

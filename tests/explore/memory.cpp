@@ -14,11 +14,6 @@ namespace {
   std::abort();
 }
 
-std::string_view file_name(Place at) {
-  const std::string_view path = at.file_name();
-  return path.substr(path.rfind('/') + 1);
-}
-
 }  // namespace
 
 Memory::Memory(std::byte* shared, std::size_t bytes)

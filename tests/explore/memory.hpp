@@ -25,6 +25,7 @@
 
 namespace qpmesh::explore {
 
+using test::file_name;
 using test::Place;
 
 inline constexpr std::size_t threads_max = 4;

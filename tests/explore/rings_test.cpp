@@ -300,7 +300,7 @@ struct Revokes : Pair<1> {
   }
 };
 
-constexpr Harmless nobody_sleeps{Damage::no_order, "store_flag", 0, "only sleepers need it"};
+constexpr Harmless no_sleeper{Damage::no_order, "store_flag", 0, "only sleepers need it"};
 constexpr Harmless units_are_not_short{Damage::no_acquire, "poll_credits", 2,
                                        "no unit of payload is sent"};
 constexpr Harmless lines_are_not_short[] = {
@@ -308,19 +308,19 @@ constexpr Harmless lines_are_not_short[] = {
     {Damage::no_release, "store_flag", 2, "as well"}};
 
 TEST(a_ring_of_records, is_written_over_only_where_it_was_read) {
-  expect_right_and_every_mutant_found<Records>({nobody_sleeps, units_are_not_short});
+  expect_right_and_every_mutant_found<Records>({no_sleeper, units_are_not_short});
 }
 TEST(a_ring_of_records, is_never_overfull) {
-  expect_right_and_every_mutant_found<ShortRecords>({nobody_sleeps, units_are_not_short});
+  expect_right_and_every_mutant_found<ShortRecords>({no_sleeper, units_are_not_short});
 }
 TEST(a_ring_of_payloads, is_written_over_only_where_it_was_read) {
   expect_right_and_every_mutant_found<Payloads<64, 128, 128, 64>>(
-      {nobody_sleeps, lines_are_not_short[0], lines_are_not_short[1]});
+      {no_sleeper, lines_are_not_short[0], lines_are_not_short[1]});
   if (test::runs_long()) expect_right<Payloads<64, 128, 128, 64, 64>>();
 }
 TEST(a_ring_of_payloads, is_given_back_by_records_and_words_in_any_order) {
   expect_right_and_every_mutant_found<Mixed>(
-      {nobody_sleeps, lines_are_not_short[0], lines_are_not_short[1]});
+      {no_sleeper, lines_are_not_short[0], lines_are_not_short[1]});
 }
 TEST(a_ring, is_overrun_by_who_believes_that_it_is_one_larger) {
   messaging::mutant = messaging::Mutant::ring_size;
@@ -336,7 +336,7 @@ TEST(credits_over_a_network, are_the_newest_that_a_cell_or_a_record_told) {
   expect_right<CellAndRecord>();
 }
 TEST(a_count_of_revokes, is_seen_behind_the_records_that_it_counts) {
-  expect_right_and_every_mutant_found<Revokes>({nobody_sleeps});
+  expect_right_and_every_mutant_found<Revokes>({no_sleeper});
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <source_location>
+#include <string_view>
 
 namespace qpmesh::test {
 
@@ -16,5 +17,11 @@ struct Place {
   static constexpr unsigned column() { return 0; }
 };
 #endif
+
+// The file without its folders.
+inline std::string_view file_name(const Place& at) {
+  const std::string_view path = at.file_name();
+  return path.substr(path.rfind('/') + 1);
+}
 
 }  // namespace qpmesh::test

@@ -13,7 +13,6 @@
 #include <array>
 #include <chrono>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <limits>
@@ -28,6 +27,7 @@
 #include "base/run_delay.hpp"
 #include "base/system.hpp"
 #include "qpmesh/error.hpp"
+#include "tests/support/open_descriptors.hpp"
 #include "tests/support/page.hpp"
 #include "tests/support/reads_process_memory.hpp"
 #include "transport/memory.hpp"
@@ -45,11 +45,6 @@ using qpmesh::transport::Arena;
 const std::size_t page_bytes = qpmesh::test::page_bytes();
 
 enum class Colour : std::uint16_t { red = 0x1234 };
-
-std::size_t open_descriptors() {
-  const std::filesystem::directory_iterator entries{"/proc/self/fd"};
-  return static_cast<std::size_t>(std::distance(begin(entries), end(entries)));
-}
 
 bool is_open(int fd) { return ::fcntl(fd, F_GETFD) >= 0; }
 
@@ -537,7 +532,7 @@ TEST(shared_arena, is_seen_through_a_second_mapping_and_cannot_be_resized) {
 }
 
 TEST(shared_arena, leaves_nothing_behind_whichever_of_its_calls_fails) {
-  const auto descriptors = open_descriptors();
+  const auto descriptors = qpmesh::test::open_descriptors();
   std::vector<std::string> sites;
   for (std::uint64_t index = 0;; ++index) {
     FailPoints points;
@@ -554,7 +549,7 @@ TEST(shared_arena, leaves_nothing_behind_whichever_of_its_calls_fails) {
       EXPECT_EQ(error.system_error(), ENFILE);
       EXPECT_NE(error.cause().find("1048576"), std::string::npos) << error.cause();
     }
-    EXPECT_EQ(open_descriptors(), descriptors) << index;
+    EXPECT_EQ(qpmesh::test::open_descriptors(), descriptors) << index;
   }
   EXPECT_EQ(sites, (std::vector<std::string>{"memfd_create", "ftruncate", "fcntl", "mmap"}));
 }

@@ -18,8 +18,6 @@ namespace {
 
 using ::testing::MatchesRegex;
 
-constexpr std::int64_t enough_ms = 10'000;
-
 // tests/unit/other_user.cpp run as another user. Its first line says that it is ready.
 class OtherUser {
  public:

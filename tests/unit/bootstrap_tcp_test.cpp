@@ -17,8 +17,6 @@
 namespace qpmesh::bootstrap {
 namespace {
 
-constexpr std::int64_t enough_ms = 10'000;
-
 const std::string secret_hint =
     "this rank's secret comes from the test; every rank of a job needs the same one";
 

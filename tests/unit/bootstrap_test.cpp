@@ -25,8 +25,6 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 
-constexpr std::int64_t enough_ms = 10'000;
-
 struct AnyBootstrap : ::testing::TestWithParam<Kind> {
   Venue venue{GetParam()};
 };

@@ -20,6 +20,9 @@
 
 namespace qpmesh::bootstrap {
 
+// What a rank that must come may take.
+inline constexpr std::int64_t enough_ms = 10'000;
+
 enum class Kind { one_host, tcp };
 inline void PrintTo(Kind kind, std::ostream* out) {
   *out << (kind == Kind::one_host ? "one_host" : "tcp");

@@ -12,7 +12,7 @@ namespace {
 
 using namespace qpmesh::base;
 
-constexpr std::size_t page_bytes = 4096;
+constexpr std::size_t area_page_bytes = 4096;
 constexpr std::size_t guard_bytes = 64;
 constexpr std::byte guard{0xa5};
 
@@ -22,14 +22,14 @@ using Copy = void (*)(void*, const void*, std::size_t) noexcept;
 class Areas {
  public:
   explicit Areas(std::size_t bytes_max)
-      : room_{bytes_max + 2 * page_bytes}, memory_(2 * room_ + page_bytes) {
+      : room_{bytes_max + 2 * area_page_bytes}, memory_(2 * room_ + area_page_bytes) {
     const auto begin = reinterpret_cast<std::uintptr_t>(memory_.data());
-    const std::size_t skipped = -begin % page_bytes;
+    const std::size_t skipped = -begin % area_page_bytes;
     source_ = memory_.data() + skipped;
     // Whole pages apart: offsets are what they are said to be.
-    target_ = source_ + room_ / page_bytes * page_bytes;
+    target_ = source_ + room_ / area_page_bytes * area_page_bytes;
     std::uint32_t state = 1;
-    std::generate_n(source_, room_ / page_bytes * page_bytes, [&] {
+    std::generate_n(source_, room_ / area_page_bytes * area_page_bytes, [&] {
       state = state * 1664525 + 1013904223;
       return static_cast<std::byte>(state >> 24);
     });
@@ -91,7 +91,7 @@ TEST_P(CopyOfVectors, moves_between_any_two_offsets_of_a_line) {
 }
 
 TEST_P(CopyOfVectors, moves_what_is_longer_than_its_loop) {
-  Areas areas{copy_loop_bytes_max + page_bytes};
+  Areas areas{copy_loop_bytes_max + area_page_bytes};
   for (const std::size_t bytes : {copy_loop_bytes_max, copy_loop_bytes_max + 1}) {
     for (const std::size_t source : {0U, 32U}) {  // the target is 48, 32, 64 or 80 bytes behind
       for (const std::size_t target : {0U, 16U})

@@ -99,9 +99,10 @@ struct KernelOf : ::testing::Test {
   std::vector<T> rights;
 };
 
-using Types = ::testing::Types<std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t,
-                               std::uint16_t, std::uint32_t, std::uint64_t, float, double>;
-TYPED_TEST_SUITE(KernelOf, Types);
+using WholeTypes =
+    ::testing::Types<std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t,
+                     std::uint16_t, std::uint32_t, std::uint64_t, float, double>;
+TYPED_TEST_SUITE(KernelOf, WholeTypes);
 
 TYPED_TEST(KernelOf, every_reduction_agrees_with_the_reference_on_all_pairs_of_edge_values) {
   using T = TypeParam;

@@ -15,7 +15,6 @@
 #include <array>
 #include <chrono>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <string>
@@ -30,6 +29,7 @@
 #include "tests/support/another_user.hpp"
 #include "tests/support/expected_error.hpp"
 #include "tests/support/met_rank.hpp"
+#include "tests/support/open_descriptors.hpp"
 #include "tests/support/tampered_bootstrap.hpp"
 #include "tests/support/thread_bootstrap.hpp"
 
@@ -42,12 +42,7 @@ using test::run_ranks;
 using test::ThreadBootstrap;
 using test::ThreadGathering;
 
-using Tampered = test::Tampered<ThreadBootstrap>;
-
-std::size_t open_descriptors() {
-  const auto all = std::filesystem::directory_iterator{"/proc/self/fd"};
-  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
-}
+using TamperedThreads = test::Tampered<ThreadBootstrap>;
 
 // Connects to the socket whose name comes over the line; 0 when it is hung up on within 5 s.
 int play_silent_unauthenticated_peer(int line) {
@@ -145,7 +140,7 @@ TEST(meeting, gets_a_new_epoch_every_time) {
 
 TEST(meeting,
      gathers_twice_whatever_fails_and_every_rank_throws_the_same_when_any_call_of_one_rank_fails) {
-  const std::size_t descriptors_before = open_descriptors();
+  const std::size_t descriptors_before = test::open_descriptors();
   bool fired = true;
   int failed_meetings = 0;
   for (std::uint64_t index = 0; fired; ++index) {
@@ -155,10 +150,10 @@ TEST(meeting,
     ThreadGathering gathering{2};
     std::array<int, 2> gathers{};
     const auto errors = run_ranks(2, [&](int rank) {
-      Tampered ranks{gathering, rank};
+      TamperedThreads ranks{gathering, rank};
       MetRank me{rank == 1 ? &fail_points : nullptr};
       struct Count {
-        Tampered& ranks;
+        TamperedThreads& ranks;
         int& gathers;
         ~Count() { gathers = ranks.gathers; }
       } count{ranks, gathers[static_cast<std::size_t>(rank)]};
@@ -178,7 +173,7 @@ TEST(meeting,
     EXPECT_EQ(errors[0]->system_error(), ENOMEM);
   }
   EXPECT_GT(failed_meetings, 10);
-  EXPECT_EQ(open_descriptors(), descriptors_before);
+  EXPECT_EQ(test::open_descriptors(), descriptors_before);
 }
 
 TEST(meeting, names_the_rank_whose_facts_are_too_many_on_every_rank) {
@@ -196,7 +191,7 @@ TEST(meeting, names_the_rank_whose_facts_are_too_many_on_every_rank) {
 TEST(meeting, names_both_ranks_and_both_versions_when_protocols_differ) {
   ThreadGathering gathering{3};
   const auto errors = run_ranks(3, [&](int rank) {
-    Tampered ranks{gathering, rank};
+    TamperedThreads ranks{gathering, rank};
     if (rank == 2) ranks.say = [](Introduction& mine) { mine.protocol = 77; };
     MetRank me;
     me.meet(ranks);
@@ -208,7 +203,7 @@ TEST(meeting, names_both_ranks_and_both_versions_when_protocols_differ) {
 TEST(meeting, names_both_ranks_and_both_versions_when_libraries_differ) {
   ThreadGathering gathering{2};
   const auto errors = run_ranks(2, [&](int rank) {
-    Tampered ranks{gathering, rank};
+    TamperedThreads ranks{gathering, rank};
     ranks.say = [&](Introduction& mine) { mine.library_version = rank == 0 ? "0.1.0" : "0.2.0"; };
     MetRank me;
     me.meet(ranks);
@@ -268,7 +263,7 @@ TEST(meeting, refuses_memory_smaller_than_announced) {
 TEST(meeting, refuses_a_socket_that_belongs_to_another_process_than_announced) {
   ThreadGathering gathering{2};
   const auto errors = run_ranks(2, [&](int rank) {
-    Tampered ranks{gathering, rank};
+    TamperedThreads ranks{gathering, rank};
     if (rank == 0) ranks.say = [](Introduction& mine) { mine.pid = 1; };
     MetRank me;
     me.meet(ranks, {}, 1000);
@@ -327,7 +322,7 @@ TEST(meeting, ends_when_the_bootstrap_hears_that_a_rank_ended_while_ranks_connec
 TEST(meeting, notices_that_the_bootstrap_changed_its_blob) {
   ThreadGathering gathering{2};
   const auto errors = run_ranks(2, [&](int rank) {
-    Tampered ranks{gathering, rank};
+    TamperedThreads ranks{gathering, rank};
     if (rank == 1) ranks.say = [](Introduction& mine) { mine.token[3] ^= std::byte{1}; };
     MetRank me;
     me.meet(ranks, {}, 1000);
@@ -342,7 +337,7 @@ TEST(meeting, numbers_nodes_by_their_lowest_rank_and_shares_memory_only_inside) 
   ThreadGathering gathering{5};
   const std::array<int, 5> expected{0, 1, 0, 2, 1};
   const auto errors = run_ranks(5, [&](int rank) {
-    Tampered ranks{gathering, rank};
+    TamperedThreads ranks{gathering, rank};
     ranks.be_elsewhere(expected[static_cast<std::size_t>(rank)]);
     MetRank me;
     me.meet(ranks);
@@ -390,7 +385,7 @@ TEST(meeting, asks_for_the_sum_of_all_arenas_where_the_address_space_is_limited)
 TEST(meeting, drops_unauthenticated_peers_and_goes_on) {
   ThreadGathering gathering{3};
   const auto errors = run_ranks(3, [&](int rank) {
-    Tampered ranks{gathering, rank};
+    TamperedThreads ranks{gathering, rank};
     MetRank me;
     me.options.handshake_timeout_ms = 100;
     if (rank == 2) {
@@ -451,7 +446,7 @@ TEST(meeting, drops_another_process_at_once_though_it_keeps_silent) {
   }
   ThreadGathering gathering{2};
   const auto errors = run_ranks(2, [&](int rank) {
-    Tampered ranks{gathering, rank};
+    TamperedThreads ranks{gathering, rank};
     MetRank me;
     me.options.handshake_timeout_ms = 15'000;
     if (rank == 1) {
@@ -475,7 +470,7 @@ TEST(meeting, is_not_delayed_by_a_silent_unauthenticated_peer) {
   base::UniqueFd silent;
   const auto begin = std::chrono::steady_clock::now();
   const auto errors = run_ranks(2, [&](int rank) {
-    Tampered ranks{gathering, rank};
+    TamperedThreads ranks{gathering, rank};
     MetRank me;
     me.options.handshake_timeout_ms = 15'000;
     if (rank == 1) {
@@ -494,7 +489,7 @@ TEST(meeting, is_not_delayed_by_a_silent_unauthenticated_peer) {
 TEST(meeting, leaves_no_listener_behind) {
   ThreadGathering gathering{2};
   run_ranks(2, [&](int rank) {
-    Tampered ranks{gathering, rank};
+    TamperedThreads ranks{gathering, rank};
     std::array<std::string, 2> names;
     ranks.heard = [&](std::span<const Introduction> everybody) {
       for (std::size_t i = 0; i < names.size(); ++i) names[i] = everybody[i].listener;

@@ -64,10 +64,10 @@ bool same_bytes(const std::vector<T>& a, const std::vector<T>& b) {
 
 template <class T>
 struct ManySources : ::testing::Test {};
-using Types =
+using NumberTypes =
     ::testing::Types<std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t,
                      std::uint16_t, std::uint32_t, std::uint64_t, float, double, float16, bfloat16>;
-TYPED_TEST_SUITE(ManySources, Types);
+TYPED_TEST_SUITE(ManySources, NumberTypes);
 
 TYPED_TEST(ManySources, are_reduced_from_left_to_right_into_memory_apart_or_any_of_them) {
   using T = TypeParam;

@@ -12,7 +12,6 @@
 
 #include <array>
 #include <chrono>
-#include <filesystem>
 #include <future>
 #include <map>
 #include <optional>
@@ -24,6 +23,7 @@
 #include "bootstrap/socket.hpp"
 #include "bootstrap/streams.hpp"
 #include "tests/support/met_rank.hpp"
+#include "tests/support/open_descriptors.hpp"
 #include "tests/support/tampered_bootstrap.hpp"
 #include "tests/support/thread_bootstrap.hpp"
 
@@ -41,15 +41,10 @@ using test::ThreadGathering;
 using testing::HasSubstr;
 using testing::MatchesRegex;
 using testing::StartsWith;
-using Tampered = test::Tampered<ThreadBootstrap>;
-using Addresses = Tampered::Addresses;
+using TamperedThreads = test::Tampered<ThreadBootstrap>;
+using Addresses = TamperedThreads::Addresses;
 
 const HostPort closed_port{"127.0.0.1", 1};
-
-std::size_t open_descriptors() {
-  const auto all = std::filesystem::directory_iterator{"/proc/self/fd"};
-  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
-}
 
 // What has come from the peers so far.
 struct Heard {
@@ -108,10 +103,10 @@ INSTANTIATE_TEST_SUITE_P(places, RanksIn,
 TEST_P(RanksIn, different_places_reach_each_other_and_share_memory_only_inside) {
   const std::vector<int>& places = GetParam().places;
   const int size = static_cast<int>(places.size());
-  const std::size_t descriptors_before = open_descriptors();
+  const std::size_t descriptors_before = test::open_descriptors();
   ThreadGathering gathering{size};
   const auto errors = run_ranks(size, [&](int rank) {
-    Tampered ranks{gathering, rank};
+    TamperedThreads ranks{gathering, rank};
     const int place = places[static_cast<std::size_t>(rank)];
     ranks.be_elsewhere(place);
     MetRank me;
@@ -146,13 +141,13 @@ TEST_P(RanksIn, different_places_reach_each_other_and_share_memory_only_inside) 
     wait_for_all(ranks);  // nobody leaves before all have heard all
   });
   for (const auto& error : errors) EXPECT_FALSE(error) << error->what();
-  EXPECT_EQ(open_descriptors(), descriptors_before);
+  EXPECT_EQ(test::open_descriptors(), descriptors_before);
 }
 
 TEST(remote_links, are_not_made_and_no_third_gather_held_where_all_ranks_are_in_one_place) {
   ThreadGathering gathering{3};
   run_ranks(3, [&](int rank) {
-    Tampered ranks{gathering, rank};
+    TamperedThreads ranks{gathering, rank};
     MetRank me;
     me.meet(ranks);
     EXPECT_EQ(ranks.gathers, 2);
@@ -160,7 +155,7 @@ TEST(remote_links, are_not_made_and_no_third_gather_held_where_all_ranks_are_in_
 }
 
 TEST(remote_links, end_alike_on_all_ranks_and_leave_nothing_open_when_any_call_of_one_rank_fails) {
-  const std::size_t descriptors_before = open_descriptors();
+  const std::size_t descriptors_before = test::open_descriptors();
   for (const int victim : {0, 1}) {
     bool fired = true;
     int failed_meetings = 0;
@@ -171,12 +166,12 @@ TEST(remote_links, end_alike_on_all_ranks_and_leave_nothing_open_when_any_call_o
       ThreadGathering gathering{2};
       std::array<int, 2> gathers{};
       const auto errors = run_ranks(2, [&](int rank) {
-        Tampered ranks{gathering, rank};
+        TamperedThreads ranks{gathering, rank};
         ranks.be_elsewhere(rank);
         MetRank me{rank == victim ? &fail_points : nullptr};
         me.options.handshake_timeout_ms = 100;
         struct Count {
-          Tampered& ranks;
+          TamperedThreads& ranks;
           int& gathers;
           ~Count() { gathers = ranks.gathers; }
         } count{ranks, gathers[static_cast<std::size_t>(rank)]};
@@ -195,7 +190,7 @@ TEST(remote_links, end_alike_on_all_ranks_and_leave_nothing_open_when_any_call_o
     }
     EXPECT_GT(failed_meetings, 10);
   }
-  EXPECT_EQ(open_descriptors(), descriptors_before);
+  EXPECT_EQ(test::open_descriptors(), descriptors_before);
 }
 
 // ---- addresses ----
@@ -203,7 +198,7 @@ TEST(remote_links, end_alike_on_all_ranks_and_leave_nothing_open_when_any_call_o
 TEST(remote_links, try_the_addresses_of_a_rank_in_turn) {
   ThreadGathering gathering{2};
   const auto errors = run_ranks(2, [&](int rank) {
-    Tampered ranks{gathering, rank};
+    TamperedThreads ranks{gathering, rank};
     ranks.be_elsewhere(rank);
     ranks.say_addresses = [](Addresses& mine) {
       mine.insert(mine.begin(), {closed_port, {"127.0.0.1", 2}, {"::1", 1}});
@@ -221,7 +216,7 @@ TEST(remote_links, go_on_to_the_next_address_when_one_connects_and_keeps_silent)
   const HostPort address = bootstrap::host_port(bootstrap::local_address(silent.socket.get()));
   ThreadGathering gathering{2};
   const auto errors = run_ranks(2, [&](int rank) {
-    Tampered ranks{gathering, rank};
+    TamperedThreads ranks{gathering, rank};
     ranks.be_elsewhere(rank);
     ranks.say_addresses = [&](Addresses& mine) { mine.insert(mine.begin(), address); };
     MetRank me;
@@ -236,7 +231,7 @@ TEST(remote_links, name_both_ranks_and_hosts_and_every_address_when_none_can_be_
   ThreadGathering gathering{2};
   const auto begin = std::chrono::steady_clock::now();
   const auto errors = run_ranks(2, [&](int rank) {
-    Tampered ranks{gathering, rank};
+    TamperedThreads ranks{gathering, rank};
     ranks.say = [rank](Introduction& mine) {
       mine.place.pid_namespace += static_cast<std::uint64_t>(rank);
       mine.host = rank == 0 ? "east" : "west";
@@ -260,7 +255,7 @@ TEST(remote_links, name_both_ranks_and_hosts_and_every_address_when_none_can_be_
 TEST(remote_links, do_not_call_at_the_loopback_address_of_a_rank_with_another_network) {
   ThreadGathering gathering{2};
   const auto errors = run_ranks(2, [&](int rank) {
-    Tampered ranks{gathering, rank};
+    TamperedThreads ranks{gathering, rank};
     ranks.say = [rank](Introduction& mine) {
       mine.place.net_namespace += static_cast<std::uint64_t>(rank);
     };
@@ -279,7 +274,7 @@ TEST(remote_links, do_not_call_at_the_loopback_address_of_a_rank_with_another_ne
 TEST(remote_links, name_a_rank_that_was_stopped_for_too_long) {
   ThreadGathering gathering{2};
   const auto errors = run_ranks(2, [&](int rank) {
-    Tampered ranks{gathering, rank};
+    TamperedThreads ranks{gathering, rank};
     ranks.be_elsewhere(rank);
     if (rank == 1)
       ranks.heard_addresses = [](std::span<const Addresses>) { ::poll(nullptr, 0, 1700); };
@@ -404,7 +399,7 @@ using Play = std::function<void(const HostPort& address, std::span<const Introdu
 void expect_meeting_in_spite_of(const Play& play) {
   ThreadGathering gathering{2};
   const auto errors = run_ranks(2, [&](int rank) {
-    Tampered ranks{gathering, rank};
+    TamperedThreads ranks{gathering, rank};
     ranks.be_elsewhere(rank);
     MetRank me;
     me.log = base::Log{base::LogLevel::off};
@@ -596,7 +591,7 @@ TEST(remote_links, are_not_made_with_an_impostor_who_lets_anybody_in) {
     EXPECT_LE(::recv(socket.get(), &more, 1, 0), 0);
   }};
   const auto errors = run_ranks(2, [&](int rank) {
-    Tampered ranks{gathering, rank};
+    TamperedThreads ranks{gathering, rank};
     ranks.be_elsewhere(rank);
     ranks.say_addresses = [&](Addresses& mine) { mine.insert(mine.begin(), address); };
     MetRank me;
@@ -621,7 +616,7 @@ TEST(remote_links, are_not_made_with_a_listener_that_hung_up_behind_its_welcome)
         });
   }};
   const auto errors = run_ranks(2, [&](int rank) {
-    Tampered ranks{gathering, rank};
+    TamperedThreads ranks{gathering, rank};
     ranks.be_elsewhere(rank);
     ranks.say_addresses = [&](Addresses& mine) { mine.insert(mine.begin(), address); };
     if (rank == 0) {

@@ -377,8 +377,8 @@ TEST(a_time, of_calls_that_overlap_is_from_end_to_end) {
 
 // A root runs ahead of those who take: its own time is not the call's.
 TEST(a_stamp, that_one_member_lacks_tells_nothing) {
-  using Words = ChoiceWords<qpmesh::base::ProcessAtomics>;
-  std::array<Words, 3> words{};
+  using Stamps = ChoiceWords<qpmesh::base::ProcessAtomics>;
+  std::array<Stamps, 3> words{};
   constexpr std::uint64_t round = 5;
   std::uint32_t there = 0;
   for (const int stamp : {0, 2}) {
@@ -386,7 +386,7 @@ TEST(a_stamp, that_one_member_lacks_tells_nothing) {
       if (stamp == 2 && rank == 1) continue;
       words[rank].put_stamp(round, there, stamp, {.begin_ns = 10 + rank, .end_ns = 20 + rank});
     }
-    there |= Words::bit(stamp);
+    there |= Stamps::bit(stamp);
   }
   const auto spans = spans_of_all(
       3, round, [&](int rank) -> const auto& { return words[static_cast<std::size_t>(rank)]; });

@@ -26,7 +26,7 @@ std::string bytes(std::int64_t count) {
                      units[unit]);
 }
 
-std::string_view word(Notification notification) noexcept {
+std::string_view participle(Notification notification) noexcept {
   return notification == Notification::poll ? "polled" : "by immediate";
 }
 
@@ -121,8 +121,8 @@ std::string of_port(const Facts& facts, std::span<const Judgement> judgements, s
     text += fmt::format(", LID {}{}", port.lid, port.grh_required ? ", GRH required" : "");
   text += fmt::format(", messages up to {}\n", bytes(port.message_bytes_max));
   const auto notification = default_notifications(facts.devices[device], port.link_layer);
-  text += fmt::format("    small messages {}, larger ones {}: {}\n", word(notification.small),
-                      word(notification.medium), notification.reason);
+  text += fmt::format("    small messages {}, larger ones {}: {}\n", participle(notification.small),
+                      participle(notification.medium), notification.reason);
   return text + of_gids(facts, judgements, device, index);
 }
 
