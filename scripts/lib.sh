@@ -10,9 +10,10 @@ packages_test=(mpich libseccomp-dev util-linux procps  # Hydra, the trap for sys
                qemu-system-x86 busybox-static kmod cpio iproute2 xz-utils  # guests with SoftRoCE (tests/vm); hosts of our own
                ibverbs-utils rdmacm-utils perftest                         # and what runs in them
                openssh-client openssh-server                               # qpmesh-run --hosts
-               python3 python3-mpi4py python3-numpy python3-pip python3-setuptools python3-wheel  # pages: their code, their links, programs side by side
-               python3-torch libtorch-dev)                                 # the backend of torch.distributed
-packages_lint=(clang-format-16 clang-tidy-14 lintian)
+               python3 python3-mpi4py python3-numpy python3-pip python3-setuptools python3-wheel)  # pages: their code, their links, programs side by side
+# The backend of torch.distributed is for PyTorch 2.6 and later; Debian 12 has an older one.
+grep -qs bookworm /etc/os-release || packages_test+=(python3-torch libtorch-dev)
+packages_lint=(clang-format-16 clang-tidy-14)
 packages_docs=(doxygen python3-markdown python3-pygments)
 packages_arm64=(g++-aarch64-linux-gnu qemu-user)
 
@@ -22,10 +23,19 @@ fail() {
   exit 1
 }
 
+# The command of scripts/packages.txt for this system, else the names of Debian's packages.
+packages_elsewhere() {  # NAME…
+  local id like system command
+  id=$(. /etc/os-release && printf '%s %s' "$ID" "${ID_LIKE:-}")
+  while IFS='|' read -r like system command; do
+    case " $id " in *" $like "*) printf '%s (%s)' "$command" "$system"; return 0 ;; esac
+  done < <(grep -v '^#' scripts/packages.txt)
+  printf 'the packages that Debian calls %s' "$*"
+}
+
 # install_packages NAME…: those that dpkg does not know as installed, and nothing at all when none is missing.
 install_packages() {
-  command -v dpkg-query >/dev/null ||
-    { say "not a Debian system: nothing is installed; these packages or their like are needed: $*"; return 0; }
+  command -v dpkg-query >/dev/null || { say "nothing is installed here; what is needed: $(packages_elsewhere "$@")"; return 0; }
   local name missing=() as_root=()
   for name in "$@"; do
     dpkg-query -W -f='${db:Status-Status}\n' "$name" 2>/dev/null | grep -qx installed || missing+=("$name")
@@ -47,6 +57,16 @@ install_packages() {
     fail "apt-get could not install: ${missing[*]}"
   fi
   rm -f "$log"
+}
+
+# Installs what lays out and checks the sources. Other versions lay them out in another way.
+install_lint_tools() {
+  local name
+  for name in "${packages_lint[@]}"; do
+    command -v "$name" >/dev/null || apt-cache show "$name" >/dev/null 2>&1 ||
+      fail "the sources are laid out by clang-format 16 and checked by clang-tidy 14, and this system has no package $name; Debian 12 has it"
+  done
+  install_packages "${packages_lint[@]}"
 }
 
 jobs_max() { nproc; }
