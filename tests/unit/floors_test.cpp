@@ -118,6 +118,7 @@ std::string judge_include(const SourceFile& file, std::string_view target, bool 
     const bool standard = !quoted && (target.find_first_of("./") == std::string_view::npos ||
                                       (is_c && target == "stddef.h"));
     if (standard || target.starts_with("qpmesh/") ||
+        (file.path == "include/qpmesh/detail/standard.hpp" && target.starts_with("bits/")) ||
         (file.path == "include/qpmesh/mpi.hpp" && target == "mpi.h"))
       return {};
     return "public headers include the standard library and each other only";
