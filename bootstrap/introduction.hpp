@@ -20,7 +20,7 @@ namespace qpmesh::bootstrap {
 // "qpmesh", and the place of this blob in a start.
 inline constexpr std::uint64_t introduction_magic = 0x6873656d7071'0001U;
 // Of everything ranks exchange; raised by every change that old ranks misread.
-inline constexpr std::uint32_t protocol_version = 9;
+inline constexpr std::uint32_t protocol_version = 10;
 
 using Token = std::array<std::byte, 16>;
 

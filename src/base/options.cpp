@@ -150,6 +150,21 @@ constexpr std::array table{
            "whose hosts have one device in common use that."),
     number("gid_index", "QPMESH_GID_INDEX", &Options::gid_index, "(index)", -1, 255, own,
            "The entry of the port's GID table. -1: chosen by address."),
+    number("traffic_class", "QPMESH_TRAFFIC_CLASS", &Options::traffic_class, "(class)", -1, 255,
+           agreed,
+           "The traffic class of RDMA packets, acknowledgements and answers to reads too; over "
+           "RoCE v2 its upper six bits are the DSCP. -1: the class that the system sets for the "
+           "port, else 106 (DSCP 26) over RoCE v2 and 0 elsewhere."),
+    number("service_level", "QPMESH_SERVICE_LEVEL", &Options::service_level, "(level)", 0, 15,
+           agreed,
+           "The service level of RDMA packets; over RoCE the priority in an Ethernet frame's VLAN "
+           "tag, 0 to 7."),
+    number("flow_label", "QPMESH_FLOW_LABEL", &Options::flow_label, "(label)", 0, 0xfffff, own,
+           "The flow label of what this rank sends over RDMA, from which RoCE v2 derives the UDP "
+           "source port, and switches the path. 0: the device chooses for each queue pair."),
+    number("pkey_index", "QPMESH_PKEY_INDEX", &Options::pkey_index, "(index)", -1, 65'535, own,
+           "The entry of the port's table of partition keys. -1: the first one with full "
+           "membership, which RoCE has at 0."),
     name("netdev", "QPMESH_NETDEV", &Options::netdev, any, own,
          "The network interface whose GID, or over tcp whose address, is used. Empty: chosen."),
     name("subnet", "QPMESH_SUBNET", &Options::subnet, any, own,

@@ -364,7 +364,9 @@ class Linking {
   bool asks_manager() const { return parts_.options.connect == ConnectBy::cm; }
   std::optional<JobMember> job_member() const {
     if (!asks_manager()) return std::nullopt;
-    return JobMember{.job = base::mix64(parts_.epoch ^ connection_requests), .rank = parts_.rank};
+    return JobMember{.job = base::mix64(parts_.epoch ^ connection_requests),
+                     .rank = parts_.rank,
+                     .traffic_class = static_cast<int>(parts_.options.traffic_class)};
   }
   void ready() {
     const Deadline end = bootstrap::leaving_time_to_agree(*parts_.system, deadline_);
@@ -465,7 +467,8 @@ class Linking {
 bool is_agreed(const Error& error, const base::System& system, Deadline deadline) {
   const ErrorCode code = error.code();
   return code != ErrorCode::peer_dead && code != ErrorCode::corrupt &&
-         code != ErrorCode::bad_argument && code != ErrorCode::aborted && system.now() < deadline;
+         code != ErrorCode::bad_argument && code != ErrorCode::bad_config &&
+         code != ErrorCode::aborted && system.now() < deadline;
 }
 
 }  // namespace

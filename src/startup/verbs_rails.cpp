@@ -105,6 +105,7 @@ Offer VerbsRails::make_own_offer(const std::string& bootstrap_address) {
     wishes.numa_node =
         topology::numa_node_of(topology::usable_cores().cores, topology::numa_nodes());
   }
+  require_port_values(devices_, wishes);
   return make_offer(devices_, wishes, host(parts_.rank));
 }
 

@@ -45,8 +45,9 @@ class VerbsRails {
       : reach_{reach}, parts_{parts}, rails_max_{rails_max} {}
 
   // Collective, once, before all else. Pairs that no ports join go another way in reach, or
-  // Error{no_resource} is thrown where the options allow none: on all ranks alike, as is what is
-  // returned. False: verbs joins no pair.
+  // Error{no_resource} is thrown where the options allow none, and Error{bad_config} where no port
+  // of a rank has the service level or partition key that it asks for: on all ranks alike, as is
+  // what is returned. False: verbs joins no pair.
   bool choose(Bootstrap& bootstrap, Deadline deadline);
 
   const RailChoice& first() const { return chosen_.front(); }

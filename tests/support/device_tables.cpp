@@ -74,7 +74,7 @@ PortFacts port(std::istream& words) {
   PortFacts facts;
   std::string layer;
   words >> facts.number >> facts.state_name >> layer;
-  const auto set = settings(words);
+  auto set = settings(words);
   facts.state = look_up(states, facts.state_name);
   facts.link_layer = look_up(layers, layer);
   facts.lid = static_cast<std::uint16_t>(number(set, "lid", 0));
@@ -82,6 +82,10 @@ PortFacts port(std::istream& words) {
   facts.message_bytes_max = std::uint32_t{1} << 30;
   facts.rate_mbps = number(set, "rate", 0);
   facts.grh_required = set.contains("grh");
+  facts.traffic_class = number(set, "tclass", -1);
+  std::istringstream pkeys{set.contains("pkeys") ? set["pkeys"] : "0xffff"};
+  for (std::string pkey; std::getline(pkeys, pkey, ',');)
+    facts.pkeys.push_back(static_cast<std::uint16_t>(std::stoi(pkey, nullptr, 0)));
   return facts;
 }
 

@@ -87,6 +87,41 @@ TEST(rtr, over_roce_addresses_the_peers_gid_and_nothing_of_infiniband) {
   }
 }
 
+TEST(init, takes_the_partition_key_of_the_endpoint) {
+  Endpoint local = infiniband("fe80::1", 4);
+  local.pkey_index = 3;
+  const auto [values, mask] = to_init(local, IBV_ACCESS_REMOTE_WRITE);
+  EXPECT_NE(mask & IBV_QP_PKEY_INDEX, 0);
+  EXPECT_EQ(values.pkey_index, 3);
+}
+
+TEST(rtr, gives_packets_the_class_level_and_label_of_the_local_end_and_none_of_the_peers) {
+  Endpoint local = roce("10.0.0.1", 3);
+  Endpoint peer = roce("10.0.0.2", 5);
+  local.traffic_class = 106;
+  local.service_level = 3;
+  local.flow_label = 0xabcde;
+  peer.traffic_class = 96;
+  peer.service_level = 4;
+  peer.flow_label = 0x12345;
+  const ibv_ah_attr there = to_rtr({{"", local}, {"", peer}, {}}).values.ah_attr;
+  EXPECT_EQ(there.grh.traffic_class, 106);
+  EXPECT_EQ(there.sl, 3);
+  EXPECT_EQ(there.grh.flow_label, 0xabcdeU);
+  const ibv_ah_attr back = to_rtr({{"", peer}, {"", local}, {}}).values.ah_attr;
+  EXPECT_EQ(back.grh.traffic_class, 96);
+  EXPECT_EQ(back.sl, 4);
+  EXPECT_EQ(back.grh.flow_label, 0x12345U);
+}
+
+TEST(rtr, within_an_infiniband_subnet_has_a_service_level_without_a_grh) {
+  Endpoint local = infiniband("fe80::1", 4);
+  local.service_level = 12;
+  const auto route = route_to(local, infiniband("fe80::2", 9));
+  EXPECT_EQ(route.is_global, 0);
+  EXPECT_EQ(route.sl, 12);
+}
+
 TEST(rtr, within_an_infiniband_subnet_needs_the_lid_alone) {
   const auto route = route_to(infiniband("fe80::1", 4), infiniband("fe80::2", 9));
   EXPECT_EQ(route.dlid, 9);
@@ -196,6 +231,27 @@ TEST(the_communication_manager, gives_route_and_numbers_and_this_library_timers_
   EXPECT_EQ(rts.values.retry_cnt, 7);
   EXPECT_EQ(rts.values.rnr_retry, 6);
   EXPECT_EQ(rts.values.max_rd_atomic, 16);
+}
+
+TEST(the_communication_manager,
+     keeps_its_class_and_level_where_it_has_some_and_takes_ours_elsewhere) {
+  LinkEnd local{"", roce("10.0.0.1", 3), 0x11, 0xabc};
+  const LinkEnd peer{"", roce("10.0.0.2", 5), 0x22, 0xdef};
+  local.endpoint.traffic_class = 106;
+  const auto kept = [&](std::uint8_t traffic_class, std::uint8_t level) {
+    Attributes told;
+    told.values.qp_state = IBV_QPS_RTR;
+    told.values.ah_attr.grh.traffic_class = traffic_class;
+    told.values.ah_attr.sl = level;
+    return keep_to_link(told, {local, peer, timers_for(local.endpoint, 0)}).values.ah_attr;
+  };
+  EXPECT_EQ(kept(0, 0).grh.traffic_class, 106) << "the default of RoCE v2";
+  EXPECT_EQ(kept(96, 3).grh.traffic_class, 96) << "what the system sets for the manager";
+  EXPECT_EQ(kept(96, 3).sl, 3) << "which follows from its class";
+  local.endpoint.service_level = 5;
+  local.endpoint.flow_label = 7;
+  EXPECT_EQ(kept(96, 3).sl, 5);
+  EXPECT_EQ(kept(96, 3).grh.flow_label, 7U);
 }
 
 TEST(a_request, is_read_back_from_padded_bytes_and_not_from_fewer) {

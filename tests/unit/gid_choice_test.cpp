@@ -629,6 +629,7 @@ netdev ens2 up 10.0.0.1/20 2001:db8::1/56 fe80::1/64
                           .mtu_bytes = 2048,
                           .responder_reads_max = 5,
                           .initiator_reads_max = 5,
+                          .pkey = 0xffff,
                           .score = 1400};
   EXPECT_EQ(offer.endpoints[0], expected);
   EXPECT_EQ(offer.endpoints[1].prefix_bits, 96 + 20);
@@ -640,16 +641,145 @@ netdev ens2 up 10.0.0.1/20 2001:db8::1/56 fe80::1/64
             "mlx5_1 port 1, GID 3 ::ffff:10.0.0.1 (RoCE v2, ens2), MTU 1024");
 }
 
+// One GID of each type, at ports for which the system sets no class, and the class 96.
+constexpr const char* port_classes = R"(
+device mlx5_0 driver=mlx5_core vendor=0x2c9 part=4119
+port 1 active ethernet mtu=4096
+gid 0 10.0.0.1 v1 ens2
+gid 1 10.0.0.1 v2 ens2
+port 2 active ethernet mtu=4096 tclass=96
+gid 0 10.0.1.1 v1 ens3
+gid 1 10.0.1.1 v2 ens3
+device mlx5_1 driver=mlx5_core vendor=0x2c9 part=4119
+port 1 active infiniband mtu=4096 lid=3 tclass=96
+gid 0 fe80::1 ib
+netdev ens2 up 10.0.0.1/24
+netdev ens3 up 10.0.1.1/24
+)";
+
+// "mlx5_0:1/1 106": each endpoint with its traffic class, by device, port and index.
+std::vector<std::string> classes(int wished) {
+  std::vector<std::string> found;
+  for (const auto& each :
+       make_offer(devices(port_classes), {.traffic_class = wished}, "a").endpoints)
+    found.push_back(
+        fmt::format("{}:{}/{} {}", each.device, each.port, each.gid_index, each.traffic_class));
+  std::ranges::sort(found);
+  return found;
+}
+
+TEST(a_traffic_class, is_the_ports_or_106_of_roce_v2_and_0_of_all_else) {
+  EXPECT_EQ(classes(-1), (std::vector<std::string>{"mlx5_0:1/0 0", "mlx5_0:1/1 106", "mlx5_0:2/0 0",
+                                                   "mlx5_0:2/1 96", "mlx5_1:1/0 0"}));
+}
+
+TEST(a_traffic_class, that_is_asked_for_is_that_of_every_endpoint) {
+  for (const int wished : {0, 1, 255}) {
+    for (const std::string& each : classes(wished))
+      EXPECT_THAT(each, ::testing::EndsWith(fmt::format(" {}", wished)));
+  }
+}
+
+TEST(service_level_and_flow_label, are_those_that_are_asked_for) {
+  const auto offer =
+      make_offer(devices(port_classes), {.service_level = 5, .flow_label = 0xabcde}, "a");
+  ASSERT_EQ(offer.endpoints.size(), 5U);
+  for (const Endpoint& each : offer.endpoints) {
+    EXPECT_EQ(each.service_level, 5);
+    EXPECT_EQ(each.flow_label, 0xabcdeU);
+  }
+}
+
+// Returns the cause of what require_port_values throws; "" where it throws nothing.
+std::string refused_values(const char* table, const Wishes& wishes) {
+  try {
+    require_port_values(devices(table), wishes);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::bad_config);
+    EXPECT_NE(error.hint(), "");
+    return error.cause();
+  }
+  return {};
+}
+
+TEST(a_service_level, above_7_is_for_infiniband_alone) {
+  EXPECT_EQ(offered(make_offer(devices(port_classes), {.service_level = 8}, "a")), "mlx5_1:1/0");
+  EXPECT_EQ(refused_values(port_classes, {.service_level = 8}), "");
+  EXPECT_EQ(refused_values(port_classes, {.device = "mlx5_0", .service_level = 8}),
+            "QPMESH_SERVICE_LEVEL='8', allowed: 0 to 7 over Ethernet on mlx5_0 port 1");
+  EXPECT_EQ(refused_values(port_classes, {.device = "mlx5_0", .service_level = 7}), "");
+}
+
+constexpr const char* partitions = R"(
+device mlx5_0 driver=mlx5_core vendor=0x2c9 part=4119
+port 1 active infiniband mtu=4096 lid=3 pkeys=0x7fff,0,0x8012
+gid 0 fe80::1 ib
+port 2 active infiniband mtu=4096 lid=4 pkeys=0x7fff,0x0034
+gid 0 fe80::2 ib
+)";
+
+TEST(a_pkey_index, is_that_of_the_first_full_member_or_of_the_first_key_at_all) {
+  const auto offer = make_offer(devices(partitions), {}, "a");
+  ASSERT_EQ(offered(offer), "mlx5_0:1/0 mlx5_0:2/0");
+  EXPECT_EQ(offer.endpoints[0].pkey_index, 2);
+  EXPECT_EQ(offer.endpoints[0].pkey, 0x8012);
+  EXPECT_EQ(offer.endpoints[1].pkey_index, 0);
+  EXPECT_EQ(offer.endpoints[1].pkey, 0x7fff);
+  EXPECT_THAT(to_string(offer.endpoints[0]), HasSubstr(", MTU 4096, partition key 0x8012"));
+}
+
+TEST(a_pkey_index, that_is_asked_for_leaves_the_ports_that_have_it) {
+  const auto offered_with = [](int index) {
+    return offered(make_offer(devices(partitions), {.pkey_index = index}, "a"));
+  };
+  EXPECT_EQ(offered_with(0), "mlx5_0:1/0 mlx5_0:2/0");
+  EXPECT_EQ(offered_with(1), "mlx5_0:2/0") << "the entry of port 1 is 0";
+  EXPECT_EQ(offered_with(2), "mlx5_0:1/0");
+  EXPECT_EQ(refused_values(partitions, {.pkey_index = 2}), "");
+  EXPECT_EQ(refused_values(partitions, {.device = "mlx5_0", .port = 2, .pkey_index = 2}),
+            "QPMESH_PKEY_INDEX='2', allowed: 0 (0x7fff), 1 (0x0034) on mlx5_0 port 2");
+  EXPECT_EQ(refused_values(partitions, {.pkey_index = 3}),
+            "QPMESH_PKEY_INDEX='3', allowed: 0 (0x7fff), 2 (0x8012) on mlx5_0 port 1");
+}
+
+TEST(a_pkey_index, of_a_port_without_partitions_is_0) {
+  constexpr const char* siw = R"(
+device siw0 driver=siw software iwarp
+port 1 active ethernet mtu=1024 pkeys=
+gid 0 10.0.0.1 iwarp eth0
+netdev eth0 up 10.0.0.1/24
+)";
+  EXPECT_EQ(make_offer(devices(siw), {.manager = true}, "a").endpoints.at(0).pkey, 0);
+  EXPECT_EQ(refused_values(siw, {.pkey_index = 0, .manager = true}), "");
+  EXPECT_EQ(refused_values(siw, {.pkey_index = 1, .manager = true}),
+            "QPMESH_PKEY_INDEX='1', allowed: 0 on siw0 port 1");
+}
+
+TEST(port_values, are_not_what_is_wrong_where_a_port_cannot_be_used_at_all) {
+  EXPECT_EQ(refused_values("device mlx5_0\nport 1 down ethernet\ngid 0 10.0.0.1 v2\n",
+                           {.service_level = 9, .pkey_index = 5}),
+            "");
+  EXPECT_EQ(refused_values("", {.pkey_index = 5}), "");
+}
+
 TEST(wishes, are_read_from_the_options) {
   Options options;
   options.device = "mlx5_0:2";
   options.gid_index = 3;
+  options.traffic_class = 96;
+  options.service_level = 4;
+  options.flow_label = 5;
+  options.pkey_index = 6;
   options.netdev = "ens2";
   options.subnet = "10.1.2.3/20";
   const auto wishes = wishes_of(options);
   EXPECT_EQ(wishes.device, "mlx5_0");
   EXPECT_EQ(wishes.port, 2);
   EXPECT_EQ(wishes.gid_index, 3);
+  EXPECT_EQ(wishes.traffic_class, 96);
+  EXPECT_EQ(wishes.service_level, 4);
+  EXPECT_EQ(wishes.flow_label, 5);
+  EXPECT_EQ(wishes.pkey_index, 6);
   EXPECT_EQ(wishes.netdev, "ens2");
   ASSERT_TRUE(wishes.subnet.has_value());
   EXPECT_EQ(to_string(*wishes.subnet), "10.1.2.3/20");
@@ -738,6 +868,8 @@ TEST(an_encoded_offer, with_a_value_that_no_device_has_is_corrupt) {
   EXPECT_EQ(with([](Endpoint& each) { each.mtu_bytes = 128; }), "corrupt");
   EXPECT_EQ(with([](Endpoint& each) { each.mtu_bytes = 1500; }), "corrupt");
   EXPECT_EQ(with([](Endpoint& each) { each.mtu_bytes = 8192; }), "corrupt");
+  EXPECT_EQ(with([](Endpoint& each) { each.service_level = 16; }), "corrupt");
+  EXPECT_EQ(with([](Endpoint& each) { each.flow_label = 1 << 20; }), "corrupt");
   EXPECT_EQ(with([](Endpoint& each) { each.port = 0; }), "corrupt");
   EXPECT_EQ(with([](Endpoint& each) { each.prefix_bits = 129; }), "corrupt");
   EXPECT_EQ(with([](Endpoint& each) { each.gid = {}; }), "corrupt");

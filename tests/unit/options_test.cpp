@@ -80,9 +80,10 @@ TEST(option_table, has_a_row_for_every_field) {
   const auto& [transport, require, connect, connect_when, notification, init, handshake, operation,
                stall, arena, payload_ring, network_ring, tcp_ring, register_min, rendezvous, cma,
                cooperative_copy, eager, unexpected_bytes, unexpected_messages, spin, device, rails,
-               gid_index, netdev, subnet, ports, encrypt, link_timeout, choice, algorithms, trace,
-               threads, progress_thread, progress_core, log] = Options{};
-  const std::array<const void*, 36> fields{&transport,
+               gid_index, traffic_class, service_level, flow_label, pkey_index, netdev, subnet,
+               ports, encrypt, link_timeout, choice, algorithms, trace, threads, progress_thread,
+               progress_core, log] = Options{};
+  const std::array<const void*, 40> fields{&transport,
                                            &require,
                                            &connect,
                                            &connect_when,
@@ -106,6 +107,10 @@ TEST(option_table, has_a_row_for_every_field) {
                                            &device,
                                            &rails,
                                            &gid_index,
+                                           &traffic_class,
+                                           &service_level,
+                                           &flow_label,
+                                           &pkey_index,
                                            &netdev,
                                            &subnet,
                                            &ports,
@@ -349,7 +354,7 @@ TEST(agreed_options, name_the_option_both_values_and_the_peer_when_ranks_differ)
           using Field = std::remove_reference_t<decltype(field)>;
           if constexpr (std::is_same_v<Field, bool>) field = !field;
           else if constexpr (std::is_enum_v<Field>) field = static_cast<Field>(1);
-          else if constexpr (std::is_integral_v<Field>) field *= 2;
+          else if constexpr (std::is_integral_v<Field>) field += 1;
           else field = "ring";
         },
         row.member);

@@ -196,6 +196,40 @@ std::string told(const std::vector<PortChoice>& choices) {
   return text;
 }
 
+std::string partition(const char* device, const char* gid, const char* pkeys) {
+  return fmt::format("device {0}\nport 1 active infiniband lid=1 pkeys={2}\ngid 0 {1} ib\n", device,
+                     gid, pkeys);
+}
+
+TEST(pairs_of_partition_keys, are_of_one_partition_and_not_both_limited_members) {
+  const auto joined = [](const char* one, const char* other) {
+    return !pairs(offer("a", partition("mlx5_0", "fe80::1", one)),
+                  offer("b", partition("mlx5_0", "fe80::2", other)))
+                .pairs.empty();
+  };
+  EXPECT_TRUE(joined("0xffff", "0xffff"));
+  EXPECT_TRUE(joined("0x8012", "0x0012"));
+  EXPECT_FALSE(joined("0x0012", "0x0012"));
+  EXPECT_FALSE(joined("0x8012", "0x8013"));
+  EXPECT_FALSE(joined("0xffff", "0x8012"));
+}
+
+TEST(pairs_of_partition_keys, that_differ_name_both_keys_and_the_option) {
+  const auto none = pairs(offer("a", partition("mlx5_0", "fe80::1", "0x8012")),
+                          offer("b", partition("mlx5_0", "fe80::2", "0x8013")))
+                        .why_none;
+  EXPECT_THAT(none.cause, AllOf(HasSubstr("different partitions"),
+                                HasSubstr("partition key 0x8012"), HasSubstr("key 0x8013")));
+  EXPECT_THAT(none.hint, HasSubstr("QPMESH_PKEY_INDEX"));
+}
+
+TEST(ports, of_two_partitions_are_those_of_the_common_one) {
+  const std::vector offers{offer("a", partition("mlx5_0", "fe80::1", "0x8012") +
+                                          partition("mlx5_1", "fe80::2", "0x8013")),
+                           offer("b", partition("mlx5_0", "fe80::3", "0x8013"))};
+  EXPECT_EQ(choose_ports(offers, {}), (std::vector<PortChoice>{{"mlx5_1", 1}, {"mlx5_0", 1}}));
+}
+
 TEST(ports, of_ranks_on_two_rails_are_all_on_one_of_them) {
   std::vector<Offer> offers;
   for (int host = 1; host <= 4; ++host) {

@@ -35,6 +35,7 @@ std::uint8_t reads_max(int initiator, int responder) noexcept {
 ibv_ah_attr route_to(const selection::Endpoint& local, const selection::Endpoint& peer) {
   ibv_ah_attr route{};
   route.port_num = static_cast<std::uint8_t>(local.port);
+  route.sl = local.service_level;
   const bool infiniband = local.link_layer == selection::LinkLayer::infiniband;
   if (infiniband) route.dlid = peer.lid;
   if (!infiniband || local.grh_required || peer.grh_required ||
@@ -43,6 +44,8 @@ ibv_ah_attr route_to(const selection::Endpoint& local, const selection::Endpoint
     std::memcpy(route.grh.dgid.raw, peer.gid.bytes.data(), peer.gid.bytes.size());
     route.grh.sgid_index = static_cast<std::uint8_t>(local.gid_index);
     route.grh.hop_limit = hop_limit;
+    route.grh.traffic_class = local.traffic_class;
+    route.grh.flow_label = local.flow_label;
   }
   return route;
 }
@@ -50,7 +53,7 @@ ibv_ah_attr route_to(const selection::Endpoint& local, const selection::Endpoint
 Attributes to_init(const selection::Endpoint& local, unsigned access) {
   Attributes attributes;
   attributes.values.qp_state = IBV_QPS_INIT;
-  attributes.values.pkey_index = 0;  // the default partition; the only one RoCE knows
+  attributes.values.pkey_index = local.pkey_index;
   attributes.values.port_num = static_cast<std::uint8_t>(local.port);
   attributes.values.qp_access_flags = access;
   attributes.mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS;
@@ -95,6 +98,11 @@ Attributes keep_to_link(const Attributes& by_cm, const diagnosis::LinkDescriptio
   ibv_qp_attr& values = kept.values;
   const ibv_qp_attr own = (values.qp_state == IBV_QPS_RTR ? to_rtr(link) : to_rts(link)).values;
   if (values.qp_state == IBV_QPS_RTR) {
+    const ibv_global_route& wished = own.ah_attr.grh;
+    if (values.ah_attr.grh.traffic_class == 0)
+      values.ah_attr.grh.traffic_class = wished.traffic_class;
+    if (wished.flow_label != 0) values.ah_attr.grh.flow_label = wished.flow_label;
+    if (own.ah_attr.sl != 0) values.ah_attr.sl = own.ah_attr.sl;
     values.path_mtu = std::min(values.path_mtu, own.path_mtu);
     values.max_dest_rd_atomic = own.max_dest_rd_atomic;
     values.min_rnr_timer = own.min_rnr_timer;

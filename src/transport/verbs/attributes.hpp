@@ -18,7 +18,8 @@ Attributes to_rts(const diagnosis::LinkDescription& link);
 
 // The two as the communication manager gives them, with its route, numbers and mask; what this
 // library decides for itself is that of to_rtr and to_rts: timers, reads, and no longer packets
-// than both ports carry.
+// than both ports carry. A service level or flow label that is not 0 is this library's, too. The
+// traffic class is the manager's, or this library's where the manager has 0.
 Attributes keep_to_link(const Attributes& by_cm, const diagnosis::LinkDescription& link);
 
 // How the local end addresses the peer: to_rtr uses it, and ibv_create_ah proves that it has a

@@ -122,6 +122,13 @@ class CmConnector final : public Connector {
     pair.id.reset(id);
     const auto& [local, remote, timers] = pair.to.link;
     const std::string& netdev = local.endpoint.netdev;
+    if (self_.traffic_class >= 0) {  // of the route, which the peer's end takes over
+      auto type_of_service = static_cast<std::uint8_t>(self_.traffic_class);
+      require(pair, "rdma_set_option", [&] {
+        return rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &type_of_service,
+                               sizeof type_of_service);
+      });
+    }
     sockaddr_storage from = socket_address(local.endpoint.gid, 0, netdev);
     sockaddr_storage target = socket_address(remote.endpoint.gid, peer_port, netdev);
     require(pair, "rdma_resolve_addr", [&] {

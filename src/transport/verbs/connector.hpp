@@ -50,6 +50,7 @@ std::unique_ptr<Connector> make_exchange_connector(const base::System& system);
 struct JobMember {
   std::uint64_t job = 0;  // the same on all ranks, and on nobody else
   int rank = -1;
+  int traffic_class = -1;  // the caller asks the manager for it; -1: the manager's own
 };
 // Throws Error{no_resource} where this process cannot use the communication manager. system
 // outlives it.

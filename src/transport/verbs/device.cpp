@@ -17,6 +17,7 @@
 #include <span>
 
 #include "base/errors.hpp"
+#include "base/text.hpp"
 #include "transport/verbs/handles.hpp"
 #include "transport/verbs/selection/choice.hpp"
 
@@ -148,6 +149,28 @@ std::int64_t rate_mbps(const std::string& device, int port) {
   return static_cast<std::int64_t>(gbps * 1'000);
 }
 
+int traffic_class_of_port(const std::string& device, int port) {
+  std::ifstream file{fs::path{"/sys/class/infiniband"} / device / "tc" / std::to_string(port) /
+                     "traffic_class"};
+  return read_traffic_class(file);
+}
+
+// An entry that cannot be read counts as one without a partition. Without those at the end, of
+// which an InfiniBand port has a hundred.
+std::vector<std::uint16_t> read_pkeys(const base::System& system, ibv_context* context, int port,
+                                      int entries) {
+  std::vector<std::uint16_t> pkeys;
+  for (int index = 0; index < entries; ++index) {
+    __be16 pkey = 0;
+    const int error = call_for_status(system, "ibv_query_pkey", [&] {
+      return ibv_query_pkey(context, static_cast<std::uint8_t>(port), index, &pkey);
+    });
+    pkeys.push_back(error == 0 ? be16toh(pkey) : std::uint16_t{0});
+  }
+  while (!pkeys.empty() && pkeys.back() == 0) pkeys.pop_back();
+  return pkeys;
+}
+
 void name_interface(selection::GidFacts& gid, unsigned index, std::span<const Interface> all) {
   const auto found = std::ranges::find(all, index, &Interface::index);
   if (index == 0 || found == all.end()) return;
@@ -249,7 +272,10 @@ void read_ports(const base::System& system, ibv_context* context, int port_count
                            .mtu_bytes = 128 << port.active_mtu,
                            .message_bytes_max = port.max_msg_sz,
                            .rate_mbps = rate_mbps(facts.name, number),
-                           .grh_required = (port.flags & IBV_QPF_GRH_REQUIRED) != 0});
+                           .grh_required = (port.flags & IBV_QPF_GRH_REQUIRED) != 0,
+                           .traffic_class = traffic_class_of_port(facts.name, number)});
+    if (facts.protocol == selection::DeviceProtocol::infiniband)
+      facts.ports.back().pkeys = read_pkeys(system, context, number, port.pkey_tbl_len);
   }
   if (facts.protocol == selection::DeviceProtocol::iwarp) {
     const auto all = interfaces(system);
@@ -327,6 +353,16 @@ std::vector<selection::DeviceFacts> discover(const base::System& system) {
   const auto list = list_devices(system);
   for (auto* const device : list.devices) found.push_back(read_device(system, device));
   return found;
+}
+
+int read_traffic_class(std::istream& file) {
+  constexpr std::string_view key = "Global tclass=";
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(key)) continue;
+    const auto number = base::parse_integer(std::string_view{line}.substr(key.size()), false);
+    return number && *number >= 0 && *number <= 255 ? static_cast<int>(*number) : -1;
+  }
+  return -1;
 }
 
 DeviceContext open_device(const base::System& system, std::string_view name) {

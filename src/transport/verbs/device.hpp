@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <istream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,11 @@ std::vector<Interface> interfaces(const base::System& system);
 // cannot be opened or asked is listed with the reason in `unreadable`; a port or GID that cannot be
 // read is left out. Throws nothing but std::bad_alloc.
 std::vector<selection::DeviceFacts> discover(const base::System& system);
+
+// Reads a port's traffic class as an administrator sets it: the line "Global tclass=106" of
+// /sys/class/infiniband/DEVICE/tc/PORT/traffic_class, which some drivers have. Returns -1 where
+// there is none, or none from 0 to 255.
+int read_traffic_class(std::istream& file);
 
 // Sees to it first that a fork of this process does not take registered memory away from the
 // device. Throws Error{no_resource} naming the device.

@@ -256,9 +256,14 @@ void VerbsTransport::say_joined(int peer, const diagnosis::LinkDescription& link
                                 const Capabilities& capabilities) const {
   if (settings_.second_rail) return log_.info("peer {}: second rail: {}", peer, to_string(link));
   const auto text = [](Notification n) { return n == Notification::poll ? "polled" : "immediate"; };
-  log_.info("peer {}: {}; records {}, payloads {}{}", peer, to_string(link),
+  // The manager may have classes of its own.
+  const std::string classes = settings_.cm ? ""
+                                           : fmt::format("; traffic class {} there, {} back",
+                                                         link.local.endpoint.traffic_class,
+                                                         link.peer.endpoint.traffic_class);
+  log_.info("peer {}: {}; records {}, payloads {}{}{}", peer, to_string(link),
             text(capabilities.small), text(capabilities.medium),
-            capabilities.bytes_in_order ? ", bytes in order" : "");
+            capabilities.bytes_in_order ? ", bytes in order" : "", classes);
 }
 
 std::unique_ptr<Connection> VerbsTransport::connect(int peer, BlobView peer_address) {

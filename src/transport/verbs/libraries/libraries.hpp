@@ -45,6 +45,7 @@
   FUNCTION(ibv_port_state_str)             \
   FUNCTION(ibv_query_device)               \
   FUNCTION(ibv_query_gid)                  \
+  FUNCTION(ibv_query_pkey)                 \
   FUNCTION(ibv_query_port)                 \
   FUNCTION(ibv_reg_mr)                     \
   FUNCTION(ibv_wc_status_str)
@@ -69,7 +70,8 @@
   FUNCTION(rdma_listen)                   \
   FUNCTION(rdma_reject)                   \
   FUNCTION(rdma_resolve_addr)             \
-  FUNCTION(rdma_resolve_route)
+  FUNCTION(rdma_resolve_route)            \
+  FUNCTION(rdma_set_option)
 
 namespace qpmesh::transport::verbs {
 

@@ -17,6 +17,12 @@ constexpr int ipv4_prefix_bits = 96;  // of ::ffff:0:0/96
 // ibv_global_route has 8 bits for it; rxe's table has 1024 entries.
 constexpr int gid_index_max = 255;
 
+// UCX's default over RoCE v2: DSCP 26, and ECT(0), so that switches may mark instead of dropping.
+constexpr int roce_v2_traffic_class = 106;
+// The priority of a VLAN tag has three bits.
+constexpr int ethernet_service_level_max = 7;
+constexpr std::uint16_t full_membership = 0x8000;  // of a partition key
+
 // Interfaces of container networks: other hosts hold the same addresses, or cannot reach them.
 constexpr std::array<std::string_view, 11> overlay_prefixes{"docker",  "br-",    "podman", "cni",
                                                             "flannel", "cali",   "tunl",   "vxlan",
@@ -44,6 +50,35 @@ struct Verdict {
   Refusal refusal = Refusal::none;
   Explanation why{};
 };
+
+// "0 (0xffff), 2 (0x8012)": what QPMESH_PKEY_INDEX may be at a port.
+std::string pkeys_text(const PortFacts& port) {
+  std::string text;
+  for (std::size_t index = 0; index < port.pkeys.size(); ++index) {
+    if (port.pkeys[index] == 0) continue;
+    text += fmt::format("{}{} ({:#06x})", text.empty() ? "" : ", ", index, port.pkeys[index]);
+  }
+  return text.empty() ? "0" : text;
+}
+
+// Checked last, so that a GID refused here would do with other values: require_port_values counts
+// on that.
+Verdict check_port_values(const Entry& entry, const Wishes& wishes) {
+  const auto& [device, port, gid] = entry;
+  if (gid.type != GidType::iwarp && port.link_layer == LinkLayer::ethernet &&
+      wishes.service_level > ethernet_service_level_max)
+    return {Refusal::no_such_level,
+            {fmt::format("QPMESH_SERVICE_LEVEL='{}', allowed: 0 to {} over Ethernet",
+                         wishes.service_level, ethernet_service_level_max),
+             "over RoCE it is the priority of an Ethernet frame: ask for one that the switches "
+             "know"}};
+  if (!pkey_index_of(port, wishes.pkey_index))
+    return {
+        Refusal::no_such_pkey,
+        {fmt::format("QPMESH_PKEY_INDEX='{}', allowed: {}", wishes.pkey_index, pkeys_text(port)),
+         "qpmesh-info shows the partition keys of each port; a subnet manager sets them"}};
+  return {};
+}
 
 // Wishes first: what the user did not ask for needs no other reason.
 Verdict check_wishes(const Entry& entry, const Wishes& wishes) {
@@ -116,7 +151,7 @@ Verdict check_health(const Entry& entry, const Wishes& wishes) {
             {fmt::format("{} belongs to a container network", gid.netdev),
              "give the device an address on an interface that other hosts reach, or insist with "
              "QPMESH_NETDEV"}};
-  return {};
+  return check_port_values(entry, wishes);
 }
 
 std::vector<ScoreTerm> score(const Entry& entry, const Wishes& wishes) {
@@ -192,6 +227,10 @@ Wishes wishes_of(const Options& options, const std::string& bootstrap_address) {
   Wishes wishes;
   wishes.bootstrap_address = parse_address(bootstrap_address).value_or(Gid{});
   wishes.gid_index = static_cast<int>(options.gid_index);
+  wishes.traffic_class = static_cast<int>(options.traffic_class);
+  wishes.service_level = static_cast<int>(options.service_level);
+  wishes.flow_label = static_cast<int>(options.flow_label);
+  wishes.pkey_index = static_cast<int>(options.pkey_index);
   wishes.netdev = options.netdev;
   wishes.manager = options.connect == ConnectBy::cm;
   const auto colon = options.device.find(':');
@@ -209,6 +248,42 @@ Wishes wishes_of(const Options& options, const std::string& bootstrap_address) {
       refuse("QPMESH_SUBNET", options.subnet, "an IPv4 or IPv6 network, as 10.0.0.0/8");
   }
   return wishes;
+}
+
+std::uint8_t traffic_class_of(const PortFacts& port, GidType type, int wished) noexcept {
+  if (wished >= 0) return static_cast<std::uint8_t>(wished);
+  if (type != GidType::roce_v2) return 0;
+  return static_cast<std::uint8_t>(port.traffic_class >= 0 ? port.traffic_class
+                                                           : roce_v2_traffic_class);
+}
+
+std::optional<std::uint16_t> pkey_index_of(const PortFacts& port, int wished) noexcept {
+  const auto& pkeys = port.pkeys;
+  if (pkeys.empty()) return wished <= 0 ? std::optional<std::uint16_t>{0} : std::nullopt;
+  if (wished >= 0) {
+    const auto at = static_cast<std::size_t>(wished);
+    const bool is_held = at < pkeys.size() && pkeys[at] != 0;
+    return is_held ? std::optional{static_cast<std::uint16_t>(wished)} : std::nullopt;
+  }
+  auto found =
+      std::ranges::find_if(pkeys, [](std::uint16_t pkey) { return (pkey & full_membership) != 0; });
+  if (found == pkeys.end())
+    found = std::ranges::find_if(pkeys, [](std::uint16_t pkey) { return pkey != 0; });
+  return found == pkeys.end() ? std::nullopt
+                              : std::optional{static_cast<std::uint16_t>(found - pkeys.begin())};
+}
+
+void require_port_values(std::span<const DeviceFacts> devices, const Wishes& wishes) {
+  const auto all = judge(devices, wishes);
+  if (std::ranges::count(all, Refusal::none, &Judgement::refusal) > 0) return;
+  const auto refused = std::ranges::find_if(all, [](const Judgement& each) {
+    return each.refusal == Refusal::no_such_level || each.refusal == Refusal::no_such_pkey;
+  });
+  if (refused == all.end()) return;
+  const DeviceFacts& device = devices[refused->device];
+  base::throw_error({ErrorCode::bad_config}, "options", refused->why_refused.hint,
+                    "{} on {} port {}", refused->why_refused.cause, device.name,
+                    device.ports[refused->port].number);
 }
 
 std::vector<Judgement> judge(std::span<const DeviceFacts> devices, const Wishes& wishes) {

@@ -36,9 +36,13 @@ inline constexpr const char* rdma_packages_hint =
     "libibverbs1 librdmacm1 ibverbs-providers)";
 
 struct Wishes {
-  std::string device{};  // empty: any
-  int port = 0;          // 0: any
-  int gid_index = -1;    // -1: any
+  std::string device{};    // empty: any
+  int port = 0;            // 0: any
+  int gid_index = -1;      // -1: any
+  int traffic_class = -1;  // options of that name
+  int service_level = 0;
+  int flow_label = 0;
+  int pkey_index = -1;
   std::string netdev{};  // empty: any
   std::optional<Subnet> subnet{};
   // Where the ranks met over TCP; zero: unknown. Its interface is preferred.
@@ -49,7 +53,8 @@ struct Wishes {
   std::string ibverbs_missing{};
   int descriptors_error = 0;  // likewise: none is left to look for devices
 };
-// The wishes of the options device (a name, or name:port), gid_index, netdev, subnet and connect.
+// The wishes of the options device (a name, or name:port), gid_index, traffic_class, service_level,
+// flow_label, pkey_index, netdev, subnet and connect.
 // Throws Error{bad_config} when device or subnet cannot be read. bootstrap_address:
 // Bootstrap::local_address, which may know none.
 Wishes wishes_of(const Options& options, const std::string& bootstrap_address = {});
@@ -71,6 +76,13 @@ struct Endpoint {
   int responder_reads_max = 0;
   int initiator_reads_max = 0;
   bool software = false;
+  // Four fields of the endpoint's queue pairs. The first three are in every packet that these send:
+  // requests, acknowledgements and answers to the peer's reads.
+  std::uint8_t traffic_class = 0;
+  std::uint8_t service_level = 0;
+  std::uint32_t flow_label = 0;  // 0: the device derives it
+  std::uint16_t pkey_index = 0;
+  std::uint16_t pkey = 0;  // the partition key at that index; 0: unknown, or iWARP, which has none
   int score = 0;
   bool operator==(const Endpoint&) const = default;
 
@@ -103,6 +115,8 @@ enum class Refusal : std::uint8_t {
   wrong_gid_type,
   netdev_down,
   overlay,
+  no_such_level,  // what the options ask for and the port does not have
+  no_such_pkey,
 };
 struct ScoreTerm {
   std::string_view name{};  // "RoCE v2"
@@ -126,6 +140,16 @@ bool is_overlay(std::string_view netdev) noexcept;
 inline constexpr const char* other_device_hint =
     "set QPMESH_DEVICE to a device and port that qpmesh-info lists, or unset it";
 std::string port_down_hint(std::string_view netdev);  // empty: unknown
+// Returns the traffic class of an endpoint's packets, as UCX chooses it: `wished` unless that is
+// -1. Else RoCE v2 has the port's own, or 106 (DSCP 26, ECN-capable), and all other GIDs have 0.
+std::uint8_t traffic_class_of(const PortFacts& port, GidType type, int wished) noexcept;
+// Returns the index of a partition key: `wished` unless that is -1. Else the first key with full
+// membership, or the first key at all. Returns nothing where the table has no such entry, or the
+// entry is 0. A port whose table is unknown (iWARP, an unreadable table) has index 0 alone.
+std::optional<std::uint16_t> pkey_index_of(const PortFacts& port, int wished) noexcept;
+// Throws Error{bad_config} with value and allowed range where no GID can be offered, and some port
+// only lacks the service level or partition key of the wishes.
+void require_port_values(std::span<const DeviceFacts> devices, const Wishes& wishes);
 // The best GID of every port, then the next best ones, by score.
 Offer make_offer(std::span<const DeviceFacts> devices, const Wishes& wishes, std::string host);
 

@@ -70,6 +70,8 @@ struct PortFacts {
   std::uint32_t message_bytes_max = 0;
   std::int64_t rate_mbps = 0;  // 0: unknown
   bool grh_required = false;
+  int traffic_class = -1;              // set by the system for RoCE v2; -1: none
+  std::vector<std::uint16_t> pkeys{};  // by index; 0: the entry holds no partition
   std::vector<GidFacts> gids{};
 };
 

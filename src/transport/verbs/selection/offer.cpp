@@ -129,8 +129,14 @@ Explanation why_nothing(std::span<const DeviceFacts> devices, const Wishes& wish
   return {std::move(cause), nearest->why_refused.hint};
 }
 
+constexpr std::uint16_t no_pkey = 0;
+constexpr std::uint16_t default_pkey = 0xffff;  // of the default partition, with full membership
+constexpr std::uint8_t service_level_max = 15;
+constexpr std::uint32_t flow_label_max = 0xfffff;
+
 Endpoint endpoint_of(const DeviceFacts& device, const PortFacts& port, const GidFacts& gid,
-                     int score) {
+                     const Wishes& wishes, int score) {
+  const std::uint16_t pkey_index = pkey_index_of(port, wishes.pkey_index).value_or(0);
   Endpoint endpoint{.device = device.name,
                     .node_guid = device.node_guid,
                     .port = port.number,
@@ -145,6 +151,11 @@ Endpoint endpoint_of(const DeviceFacts& device, const PortFacts& port, const Gid
                     .responder_reads_max = device.responder_reads_max,
                     .initiator_reads_max = device.initiator_reads_max,
                     .software = device.software,
+                    .traffic_class = traffic_class_of(port, gid.type, wishes.traffic_class),
+                    .service_level = static_cast<std::uint8_t>(wishes.service_level),
+                    .flow_label = static_cast<std::uint32_t>(wishes.flow_label),
+                    .pkey_index = pkey_index,
+                    .pkey = pkey_index < port.pkeys.size() ? port.pkeys[pkey_index] : no_pkey,
                     .score = score};
   if (port.link_layer == LinkLayer::infiniband) {
     endpoint.prefix_bits = 64;
@@ -164,7 +175,8 @@ constexpr std::size_t sentence_bytes_max = 4096;
 void use_fields(auto& of, const auto& use) {
   use(of.device, of.node_guid, of.port, of.link_layer, of.lid, of.grh_required, of.gid_index,
       of.gid.bytes, of.gid_type, of.netdev, of.prefix_bits, of.mtu_bytes, of.responder_reads_max,
-      of.initiator_reads_max, of.software, of.score);
+      of.initiator_reads_max, of.software, of.traffic_class, of.service_level, of.flow_label,
+      of.pkey_index, of.pkey, of.score);
 }
 
 // Texts end up in messages for people: nothing in them may steer a terminal.
@@ -184,7 +196,8 @@ bool is_sound(const Endpoint& endpoint) noexcept {
          infiniband == (endpoint.gid_type == GidType::infiniband) && endpoint.gid != Gid{} &&
          is_within(endpoint.gid_index, 0, 255) && is_within(endpoint.prefix_bits, 0, 128) &&
          is_within(endpoint.mtu_bytes, 256, 4096) &&
-         std::has_single_bit(static_cast<unsigned>(endpoint.mtu_bytes));
+         std::has_single_bit(static_cast<unsigned>(endpoint.mtu_bytes)) &&
+         endpoint.service_level <= service_level_max && endpoint.flow_label <= flow_label_max;
 }
 
 }  // namespace
@@ -192,10 +205,12 @@ bool is_sound(const Endpoint& endpoint) noexcept {
 std::string to_string(const Endpoint& endpoint) {
   auto text = fmt::format("{} port {}, ", endpoint.device, endpoint.port);
   if (endpoint.link_layer == LinkLayer::infiniband) text += fmt::format("LID {}, ", endpoint.lid);
-  return text + fmt::format("GID {} {} ({}{}{}), MTU {}", endpoint.gid_index,
-                            to_string(endpoint.gid), to_string(endpoint.gid_type),
-                            endpoint.netdev.empty() ? "" : ", ", endpoint.netdev,
-                            endpoint.mtu_bytes);
+  text += fmt::format("GID {} {} ({}{}{}), MTU {}", endpoint.gid_index, to_string(endpoint.gid),
+                      to_string(endpoint.gid_type), endpoint.netdev.empty() ? "" : ", ",
+                      endpoint.netdev, endpoint.mtu_bytes);
+  if (endpoint.pkey != no_pkey && endpoint.pkey != default_pkey)
+    text += fmt::format(", partition key {:#06x}", endpoint.pkey);
+  return text;
 }
 
 Offer make_offer(std::span<const DeviceFacts> devices, const Wishes& wishes, std::string host) {
@@ -215,7 +230,7 @@ Offer make_offer(std::span<const DeviceFacts> devices, const Wishes& wishes, std
   for (const auto* each : first) {
     const auto& device = devices[each->device];
     const auto& port = device.ports[each->port];
-    offer.endpoints.push_back(endpoint_of(device, port, port.gids[each->gid], each->score));
+    offer.endpoints.push_back(endpoint_of(device, port, port.gids[each->gid], wishes, each->score));
   }
   if (offer.endpoints.empty()) offer.why_none = why_nothing(devices, wishes, judgements);
   return offer;

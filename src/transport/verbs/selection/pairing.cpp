@@ -11,7 +11,15 @@ namespace qpmesh::transport::verbs::selection {
 namespace {
 
 // Why two endpoints cannot be connected, the most basic reason first.
-enum class Mismatch : std::uint8_t { none, link_layer, fabric, gid_type, address_kind, same_gid };
+enum class Mismatch : std::uint8_t {
+  none,
+  link_layer,
+  fabric,
+  gid_type,
+  address_kind,
+  same_gid,
+  partition
+};
 
 struct MismatchRow {
   Mismatch mismatch;
@@ -32,6 +40,10 @@ constexpr std::array mismatch_table{
                 "give the RDMA interfaces of both hosts an IPv4 address of one network"},
     MismatchRow{Mismatch::same_gid, "two different devices hold the same GID",
                 "give the RDMA interfaces different addresses"},
+    MismatchRow{Mismatch::partition,
+                "their partition keys are of different partitions, or neither has full membership",
+                "choose one partition on both hosts with QPMESH_PKEY_INDEX: qpmesh-info shows the "
+                "partition keys of each port"},
 };
 
 constexpr int infiniband_prefix_bits = 64;
@@ -41,6 +53,12 @@ bool same_subnet(const Endpoint& a, const Endpoint& b) noexcept {
   return a.prefix_bits != 0 && b.prefix_bits != 0 && contains({a.gid, bits}, b.gid);
 }
 
+// The upper bit of a partition key says full membership. Two limited members cannot talk.
+bool share_partition(const Endpoint& a, const Endpoint& b) noexcept {
+  if (a.pkey == 0 || b.pkey == 0) return true;  // unknown
+  return ((a.pkey ^ b.pkey) & 0x7fff) == 0 && ((a.pkey | b.pkey) & 0x8000) != 0;
+}
+
 Mismatch compare(const Endpoint& a, const Endpoint& b) noexcept {
   if (a.link_layer != b.link_layer) return Mismatch::link_layer;
   if (a.link_layer == LinkLayer::infiniband) {
@@ -48,11 +66,13 @@ Mismatch compare(const Endpoint& a, const Endpoint& b) noexcept {
     const auto routed = [](const Endpoint& each) { return kind_of(each.gid) == AddressKind::ipv6; };
     const bool reachable =
         contains({a.gid, infiniband_prefix_bits}, b.gid) || (routed(a) && routed(b));
-    return reachable ? Mismatch::none : Mismatch::fabric;
+    if (!reachable) return Mismatch::fabric;
+    return share_partition(a, b) ? Mismatch::none : Mismatch::partition;
   }
   if (a.gid_type != b.gid_type) return Mismatch::gid_type;
   if (kind_of(a.gid) != kind_of(b.gid)) return Mismatch::address_kind;
-  return a.gid == b.gid && a.node_guid != b.node_guid ? Mismatch::same_gid : Mismatch::none;
+  if (a.gid == b.gid && a.node_guid != b.node_guid) return Mismatch::same_gid;
+  return share_partition(a, b) ? Mismatch::none : Mismatch::partition;
 }
 
 std::string listed(const Offer& offer) {

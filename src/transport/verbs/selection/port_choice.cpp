@@ -24,6 +24,7 @@ struct Attachment {
   LinkLayer link_layer = LinkLayer::ethernet;
   GidType gid_type = GidType::roce_v2;
   AddressKind kind = AddressKind::ipv4;
+  std::uint16_t pkey = 0;
   int prefix_bits = 0;
   Gid subnet{};
   auto operator<=>(const Attachment&) const = default;
@@ -33,6 +34,7 @@ Attachment attachment_of(const Endpoint& endpoint) {
   return {.link_layer = endpoint.link_layer,
           .gid_type = endpoint.gid_type,
           .kind = kind_of(endpoint.gid),
+          .pkey = endpoint.pkey,
           .prefix_bits = endpoint.prefix_bits,
           .subnet = prefix_of(endpoint.gid, endpoint.prefix_bits)};
 }
