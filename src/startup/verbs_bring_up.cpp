@@ -40,7 +40,7 @@ using namespace transport::verbs;
 using namespace transport::verbs::diagnosis;
 using namespace transport::verbs::selection;
 
-// Each takes at most 70 bytes of a blob's 64 KiB.
+// Each takes at most 86 bytes of a blob's 64 KiB.
 constexpr std::int64_t addresses_per_blob_max = 512;
 
 // Told from other uses of the epoch.

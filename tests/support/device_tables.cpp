@@ -63,6 +63,11 @@ DeviceFacts device(std::istream& words, std::size_t index) {
   facts.region_bytes_max = ~std::uint64_t{0};
   facts.responder_reads_max = number(set, "reads", 16);
   facts.initiator_reads_max = number(set, "reads", 16);
+  if (const std::string& ece = set["ece"]; !ece.empty()) {
+    const auto colon = ece.find(':');
+    facts.ece = {static_cast<std::uint32_t>(std::stoul(ece.substr(0, colon), nullptr, 0)),
+                 static_cast<std::uint32_t>(std::stoul(ece.substr(colon + 1), nullptr, 0))};
+  }
   return facts;
 }
 

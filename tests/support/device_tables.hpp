@@ -1,6 +1,6 @@
 // Tables of RDMA devices as text, so that a test shows a machine the way show_gids and ip do:
 //
-//   device mlx5_0 driver=mlx5_core vendor=0x2c9 part=4121 numa=0
+//   device mlx5_0 driver=mlx5_core vendor=0x2c9 part=4121 numa=0 ece=0x15b3:0x30000002
 //   port 1 active ethernet mtu=4096 rate=100000 tclass=96 pkeys=0xffff,0,0x8012
 //   gid 0 fe80::1 v1 eth2
 //   gid 3 10.0.0.1 v2 eth2

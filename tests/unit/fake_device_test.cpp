@@ -1,6 +1,6 @@
 // What queue pairs are told of devices that no test host has: several partition keys, an Ethernet
-// adapter's traffic class. The functions of libibverbs are replaced by those of two made-up
-// devices, which record what they are told.
+// adapter's traffic class, and enhanced connection establishment (ECE). The functions of libibverbs
+// are replaced by those of two made-up devices, which record what they are told.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
@@ -36,7 +36,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// What one device was told of its only queue pair, in order: "INIT", "RTR".
+// What one device was told of its only queue pair, in order: "set_ece 0x6", "INIT", "RTR".
 struct FakeDevice {
   ibv_device device{};
   ibv_context context{};
@@ -52,10 +52,13 @@ struct FakeDevice {
   LinkLayer link_layer = LinkLayer::ethernet;
   const char* gid = "10.0.0.1";
   std::vector<std::uint16_t> pkeys{0xffff};
+  Ece ece{};
+  int set_ece_error = 0;
 
   std::vector<std::string> steps;
   ibv_qp_attr init{};
   ibv_qp_attr rtr{};
+  Ece accepted{};
 
   explicit FakeDevice(const char* name) {
     std::strncpy(static_cast<char*>(device.name), name, sizeof device.name - 1);
@@ -240,6 +243,21 @@ class FakeDevices : public ::testing::Test {
       }
       return 0;
     });
+    replace(verbs::ibv_query_ece, [](ibv_qp* queue_pair, ibv_ece* ece) {
+      const Ece& offered = owner_of(queue_pair).ece;
+      if (offered.vendor_id == 0) return EOPNOTSUPP;
+      *ece = {.vendor_id = offered.vendor_id, .options = offered.options, .comp_mask = 0};
+      return 0;
+    });
+    replace(verbs::ibv_set_ece, [](ibv_qp* queue_pair, ibv_ece* ece) {
+      FakeDevice& device = owner_of(queue_pair);
+      if (device.set_ece_error != 0) return device.set_ece_error;
+      if (ece->vendor_id != device.ece.vendor_id || ece->comp_mask != 0) return EINVAL;
+      ece->options &= device.ece.options;
+      device.accepted = {ece->vendor_id, ece->options};
+      device.steps.emplace_back("set_ece");
+      return 0;
+    });
   }
 
   std::vector<std::function<void()>> undo_;
@@ -308,6 +326,62 @@ TEST_F(FakeDevices, without_the_partition_that_is_asked_for_are_a_bad_configurat
       EXPECT_THAT(error.hint(), HasSubstr("qpmesh-info"));
     }
   }
+}
+
+TEST_F(FakeDevices, of_one_vendor_are_each_asked_for_what_the_other_offers_and_agree) {
+  first().ece = {0x15b3, 0b0110};
+  second().ece = {0x15b3, 0b0011};
+  connect();
+  EXPECT_EQ(first().accepted, (Ece{0x15b3, 0b0010}));
+  EXPECT_EQ(second().accepted, first().accepted);
+  EXPECT_THAT(first().steps, ElementsAre("INIT", "set_ece", "RTR", "RTS"));
+  EXPECT_THAT(second().steps, ElementsAre("INIT", "set_ece", "RTR", "RTS"));
+}
+
+TEST_F(FakeDevices, do_without_ece_where_either_lacks_it_or_they_are_of_two_vendors) {
+  const std::pair<Ece, Ece> cases[]{{{0x15b3, 6}, {}},
+                                    {{}, {0x15b3, 6}},
+                                    {{}, {}},
+                                    {{0x15b3, 6}, {0x15b3, 0}},
+                                    {{0x15b3, 6}, {0x14e4, 6}}};
+  for (const auto& [one, other] : cases) {
+    first().ece = one;
+    second().ece = other;
+    first().steps.clear();
+    second().steps.clear();
+    connect();
+    EXPECT_THAT(first().steps, ElementsAre("INIT", "RTR", "RTS"));
+    EXPECT_THAT(second().steps, ElementsAre("INIT", "RTR", "RTS"));
+  }
+}
+
+TEST_F(FakeDevices, do_without_ece_where_libibverbs_does_not_have_it) {
+  first().ece = second().ece = {0x15b3, 6};
+  replace(verbs::ibv_query_ece, nullptr);
+  replace(verbs::ibv_set_ece, nullptr);
+  connect();
+  EXPECT_THAT(first().steps, ElementsAre("INIT", "RTR", "RTS"));
+  EXPECT_EQ(offered_ece(system_, "fake0"), Ece{});
+}
+
+TEST_F(FakeDevices, that_refuse_what_both_offer_fail_the_link_and_say_the_step) {
+  first().ece = second().ece = {0x15b3, 6};
+  second().set_ece_error = EINVAL;
+  try {
+    connect();
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::link_failed);
+    EXPECT_EQ(error.peer(), 0);
+    EXPECT_THAT(error.cause(), HasSubstr("ibv_set_ece failed"));
+  }
+}
+
+TEST_F(FakeDevices, show_the_ece_that_they_offer) {
+  first().ece = {0x15b3, 0x30000002};
+  EXPECT_EQ(offered_ece(system_, "fake0"), (Ece{0x15b3, 0x30000002}));
+  EXPECT_EQ(offered_ece(system_, "fake1"), Ece{});
+  EXPECT_EQ(offered_ece(system_, "none"), Ece{});
 }
 
 TEST(a_traffic_class_file, is_read_where_it_says_one_for_all_packets) {

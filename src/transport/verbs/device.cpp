@@ -365,6 +365,48 @@ int read_traffic_class(std::istream& file) {
   return -1;
 }
 
+selection::Ece query_ece(const base::System& system, ibv_qp& queue_pair) noexcept {
+  if (ibv_query_ece == nullptr || ibv_set_ece == nullptr) return {};
+  ibv_ece offered{};
+  const int error = call_for_status(system, "ibv_query_ece",
+                                    [&] { return ibv_query_ece(&queue_pair, &offered); });
+  // A field beyond these two would have to be passed on, too.
+  if (error != 0 || offered.comp_mask != 0) return {};
+  return {.vendor_id = offered.vendor_id, .options = offered.options};
+}
+
+int set_ece(const base::System& system, ibv_qp& queue_pair, const selection::Ece& peer) noexcept {
+  ibv_ece wanted{.vendor_id = peer.vendor_id, .options = peer.options, .comp_mask = 0};
+  return call_for_status(system, "ibv_set_ece", [&] { return ibv_set_ece(&queue_pair, &wanted); });
+}
+
+selection::Ece offered_ece(const base::System& system, std::string_view name) {
+  if (!ibverbs_missing().empty()) return {};
+  const auto list = list_devices(system);
+  const auto device = std::ranges::find_if(
+      list.devices, [&](ibv_device* each) { return name == ibv_get_device_name(each); });
+  if (device == list.devices.end()) return {};
+  const DeviceContext context = open(system, *device);
+  if (!context) return {};
+  const ProtectionDomain domain{
+      call_for_object(system, "ibv_alloc_pd", [&] { return ibv_alloc_pd(context.get()); })};
+  const CompletionQueue queue{call_for_object(system, "ibv_create_cq", [&] {
+    return ibv_create_cq(context.get(), 1, nullptr, nullptr, 0);
+  })};
+  if (!domain || !queue) return {};
+  ibv_qp_init_attr wanted{};
+  wanted.send_cq = wanted.recv_cq = queue.get();
+  wanted.qp_type = IBV_QPT_RC;
+  wanted.cap = {.max_send_wr = 1,
+                .max_recv_wr = 1,
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
+                .max_inline_data = 0};
+  const QueuePair pair{call_for_object(system, "ibv_create_qp",
+                                       [&] { return ibv_create_qp(domain.get(), &wanted); })};
+  return pair ? query_ece(system, *pair) : selection::Ece{};
+}
+
 DeviceContext open_device(const base::System& system, std::string_view name) {
   if (const std::string& reason = ibverbs_missing(); !reason.empty()) {
     base::throw_error({ErrorCode::no_resource}, "init", selection::rdma_packages_hint,

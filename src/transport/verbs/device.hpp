@@ -36,6 +36,17 @@ std::vector<selection::DeviceFacts> discover(const base::System& system);
 // there is none, or none from 0 to 255.
 int read_traffic_class(std::istream& file);
 
+// Returns the ECE that the device's queue pairs offer. Opens the device and makes one queue pair
+// for it. Returns no options where the device, its driver or libibverbs (before rdma-core 31) knows
+// nothing of ECE, or no queue pair can be made. Throws nothing but std::bad_alloc.
+selection::Ece offered_ece(const base::System& system, std::string_view name);
+// Returns the ECE that this queue pair offers: call it before set_ece.
+selection::Ece query_ece(const base::System& system, ibv_qp& queue_pair) noexcept;
+// Asks the queue pair, which must be in INIT, for the options that the peer's queue pair offers.
+// The device accepts those that it has itself (man ibv_set_ece). The peer does the same, so both
+// ends accept the same options. Returns 0, or the errno.
+int set_ece(const base::System& system, ibv_qp& queue_pair, const selection::Ece& peer) noexcept;
+
 // Sees to it first that a fork of this process does not take registered memory away from the
 // device. Throws Error{no_resource} naming the device.
 DeviceContext open_device(const base::System& system, std::string_view name);

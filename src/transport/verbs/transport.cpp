@@ -59,17 +59,19 @@ struct VerbsTransport::Address {
   std::uint32_t psn = 0;
   std::uint64_t unroutable = 0;
   std::uint16_t port = 0;  // where this end listens, by the communication manager
+  selection::Ece ece;
 
   Blob encode() const {
     base::ByteWriter out;
-    out.put_fields(qpn, psn, unroutable, port);
+    out.put_fields(qpn, psn, unroutable, port, ece.vendor_id, ece.options);
     return std::move(out).blob();
   }
 
   static Address decode(BlobView bytes, int peer) {
     base::ByteReader in{bytes};
     Address address;
-    in.get_fields(address.qpn, address.psn, address.unroutable, address.port);
+    in.get_fields(address.qpn, address.psn, address.unroutable, address.port, address.ece.vendor_id,
+                  address.ece.options);
     if (!in.finished() || address.qpn > 0xffffff || address.psn > 0xffffff) {
       base::throw_error({ErrorCode::corrupt, peer}, "connect", "",
                         "{} bytes are not the address of a queue pair", bytes.size());
@@ -210,13 +212,15 @@ Blob VerbsTransport::make_address(Pending& mine) {
   std::vector<selection::Endpoint> locals;
   for (const Path& path : mine.paths.choices) locals.push_back(path.local);
   mine.unroutable = connector_->listen(locals);
+  if (!first.local.is_iwarp()) mine.ece = query_ece(system_, *mine.queue_pair);
   for (std::size_t i = 0; i < mine.paths.choices.size(); ++i) {
     if (!has_route(mine.paths.choices[i])) mine.unroutable |= std::uint64_t{1} << i;
   }
   return Address{.qpn = mine.queue_pair->qp_num,
                  .psn = mine.psn,
                  .unroutable = mine.unroutable,
-                 .port = connector_->port()}
+                 .port = connector_->port(),
+                 .ece = mine.ece}
       .encode();
 }
 
@@ -232,6 +236,12 @@ diagnosis::LinkDescription VerbsTransport::begin(Pending& mine, const Address& t
     why.cause = fmt::format("none of {} pairs of GIDs has a route; the best one: {}",
                             mine.paths.choices.size(), why.cause);
     fail_connecting(mine.peer, why);
+  }
+  if (can_negotiate(mine.ece, theirs.ece)) {
+    log_.info("peer {}: ECE of vendor {:#x}: {:#x} here, {:#x} there", mine.peer,
+              mine.ece.vendor_id, mine.ece.options, theirs.ece.options);
+    if (const int error = set_ece(system_, *mine.queue_pair, theirs.ece); error != 0)
+      fail_connecting(mine.peer, diagnosis::describe_bring_up("ibv_set_ece", error, link), error);
   }
   connector_->begin(*mine.queue_pair, {mine.peer, link}, theirs.port);
   return link;

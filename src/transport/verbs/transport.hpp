@@ -116,6 +116,7 @@ class VerbsTransport final : public Transport {
     std::uint64_t unroutable = 0;  // bit i: choices[i] has no route from here
     QueuePair queue_pair;
     std::uint32_t psn = 0;
+    selection::Ece ece{};                   // what it offers
     VerbsConnection* connection = nullptr;  // one that is made later
   };
   struct Address;  // what one end tells the other

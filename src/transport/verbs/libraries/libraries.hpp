@@ -50,8 +50,11 @@
   FUNCTION(ibv_reg_mr)                     \
   FUNCTION(ibv_wc_status_str)
 
-// Null where the library is older (version 42 of rdma-core): ask before the call.
-#define QPMESH_IBVERBS_LATER_FUNCTIONS(FUNCTION) FUNCTION(ibv_query_qp_data_in_order)
+// Null where the library is older (rdma-core 31 has ECE, 42 all): ask before the call.
+#define QPMESH_IBVERBS_LATER_FUNCTIONS(FUNCTION) \
+  FUNCTION(ibv_query_ece)                        \
+  FUNCTION(ibv_query_qp_data_in_order)           \
+  FUNCTION(ibv_set_ece)
 
 #define QPMESH_RDMACM_FUNCTIONS(FUNCTION) \
   FUNCTION(rdma_accept)                   \

@@ -75,6 +75,18 @@ struct PortFacts {
   std::vector<GidFacts> gids{};
 };
 
+// Enhanced connection establishment: abilities of a device beyond the standard, of which two queue
+// pairs of one vendor's devices may agree on some. Only devices know what the options mean.
+struct Ece {
+  std::uint32_t vendor_id = 0;
+  std::uint32_t options = 0;  // 0: the device offers none
+  bool operator==(const Ece&) const = default;
+};
+// Whether queue pairs of two devices negotiate: both offer some, and one vendor made both.
+constexpr bool can_negotiate(const Ece& one, const Ece& other) noexcept {
+  return one.options != 0 && other.options != 0 && one.vendor_id == other.vendor_id;
+}
+
 struct DeviceFacts {
   std::string name{};    // "mlx5_0", "rxe0"
   std::string driver{};  // "mlx5_core", "rdma_rxe", "siw"; empty: unknown
@@ -92,6 +104,7 @@ struct DeviceFacts {
   int responder_reads_max = 0;  // max_qp_rd_atom: RDMA reads a queue pair answers at once
   int initiator_reads_max = 0;  // max_qp_init_rd_atom: reads it may have under way
   int numa_node = -1;           // -1: unknown or none
+  Ece ece{};                    // read by offered_ece (device.hpp), not by discover()
   std::string unreadable{};     // why the rest could not be read; empty: it could
   std::vector<PortFacts> ports{};
 };
