@@ -59,17 +59,20 @@ std::string_view expected_notification() {
 }
 
 TEST(text, of_softroce_shows_everything_and_marks_the_choice) {
-  EXPECT_EQ(to_text(facts_of(softroce)),
-            std::string{R"(host alpha: 5 usable cores (0-3,8), NUMA node 0 has cores 0-3,8
+  EXPECT_EQ(
+      to_text(facts_of(softroce)),
+      std::string{R"(host alpha: 5 usable cores (0-3,8), NUMA node 0 has cores 0-3,8
 locked memory: have any amount, need 64 KiB a peer: 4 MiB for 64 of them
 transports:
   shm    yes  between the ranks of one host
   verbs  yes  rxe0 port 1, GID 1 ::ffff:10.77.0.1 (RoCE v2, d0), MTU 4096
 device rxe0: rdma_rxe, software, vendor 0xffffff part 0, firmware 1.2.3, node GUID 0000000000000042
   at most 65536 queue pairs, 16384 requests a queue, 32767 completions a queue, 32 entries a request, 128 reads out and 128 in
+  no enhanced connection establishment (ECE)
   port 1: active, Ethernet, MTU 4096, messages up to 1 GiB
 )"} + std::string{expected_notification()} +
-                R"(       GID  type     address                    interface  score
+          R"(    traffic class 106 (DSCP 26; the default), service level 0, flow label by the device, partition keys 0 (0xffff, used)
+       GID  type     address                    interface  score
     *  1    RoCE v2  ::ffff:10.77.0.1           d0         -1700 = -2000 software device, +200 RoCE v2, +100 IPv4
        0    RoCE v2  fe80::406a:27ff:fe4c:e343  d0         -2100 = -2000 software device, +200 RoCE v2, -300 link-local
 * would be chosen, where the peers can reach it: rxe0 port 1, GID 1 ::ffff:10.77.0.1 (RoCE v2, d0), MTU 4096
@@ -85,6 +88,53 @@ TEST(text, of_several_devices_marks_one_choice_and_says_why_not_the_others) {
             HasSubstr("port 1: active, InfiniBand, MTU 2048, 100 Gb/s, LID 12"),
             HasSubstr("*  0    InfiniBand  fe80::1  -          1400 = +1400 InfiniBand\n")));
   EXPECT_EQ(text.find("    *"), text.rfind("    *"));
+}
+
+constexpr std::string_view production = R"(
+device mlx5_0 driver=mlx5_core vendor=0x2c9 part=4129 ece=0x15b3:0x30000002
+port 1 active ethernet mtu=4096 tclass=96
+gid 3 10.0.0.1 v2 ens2
+device mlx5_1 driver=mlx5_core vendor=0x2c9 part=4129
+port 1 active infiniband mtu=4096 lid=12 pkeys=0x7fff,0,0x8012
+gid 0 fe80::1 ib
+netdev ens2 up 10.0.0.1/24
+)";
+
+TEST(text, shows_what_packets_carry_and_what_the_device_negotiates) {
+  Facts facts = facts_of(production);
+  EXPECT_THAT(
+      to_text(facts),
+      AllOf(HasSubstr("  enhanced connection establishment (ECE): 0x30000002 of vendor "
+                      "0x15b3\n"),
+            HasSubstr("    traffic class 96 (DSCP 24; the system's), service level 0, flow "
+                      "label by the device, partition keys 0 (0xffff, used)\n"),
+            HasSubstr("    traffic class 0 (DSCP 0; the default), service level 0, flow "
+                      "label by the device, partition keys 0 (0x7fff), 2 (0x8012, used)\n")));
+  facts.wishes.traffic_class = 104;
+  facts.wishes.service_level = 3;
+  facts.wishes.flow_label = 9;
+  facts.wishes.pkey_index = 1;
+  EXPECT_THAT(to_text(facts),
+              AllOf(HasSubstr("    traffic class 104 (DSCP 26; QPMESH_TRAFFIC_CLASS), service "
+                              "level 3, flow label 9, partition keys 0 (0x7fff), 2 (0x8012)\n"),
+                    HasSubstr("no: QPMESH_PKEY_INDEX='1', allowed: 0 (0x7fff), 2 (0x8012)\n")));
+}
+
+TEST(json_object, shows_what_packets_carry_and_what_the_device_negotiates) {
+  const auto whole = json::parse(to_json(facts_of(production)));
+  EXPECT_EQ(whole["devices"][0]["ece"], json({{"vendor_id", 0x15b3}, {"options", 0x30000002}}));
+  EXPECT_EQ(whole["devices"][1]["ece"], nullptr);
+  EXPECT_EQ(whole["devices"][0]["ports"][0]["traffic_class"], 96);
+  const auto& port = whole["devices"][1]["ports"][0];
+  EXPECT_EQ(port["traffic_class"], nullptr);
+  EXPECT_EQ(port["pkeys"],
+            json::array({{{"index", 0}, {"pkey", 0x7fff}}, {{"index", 2}, {"pkey", 0x8012}}}));
+  EXPECT_EQ(whole["choice"]["device"], "mlx5_1");
+  EXPECT_EQ(whole["choice"]["traffic_class"], 0);
+  EXPECT_EQ(whole["choice"]["service_level"], 0);
+  EXPECT_EQ(whole["choice"]["flow_label"], 0);
+  EXPECT_EQ(whole["choice"]["pkey_index"], 2);
+  EXPECT_EQ(whole["choice"]["pkey"], 0x8012);
 }
 
 TEST(text, without_devices_says_so_and_what_to_do) {

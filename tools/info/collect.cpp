@@ -61,7 +61,10 @@ Facts collect() {
               .wishes = transport::verbs::selection::wishes_of(options)};
   facts.wishes.numa_node = topology::numa_node_of(facts.cores.cores, facts.numa_nodes);
 #ifdef QPMESH_HAS_VERBS
-  facts.devices = transport::verbs::discover(base::System{});
+  const base::System system;
+  facts.devices = transport::verbs::discover(system);
+  for (auto& device : facts.devices)
+    device.ece = transport::verbs::offered_ece(system, device.name);
   facts.wishes.ibverbs_missing = transport::verbs::ibverbs_missing();
 #else
   facts.has_verbs = false;

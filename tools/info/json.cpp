@@ -54,6 +54,9 @@ ordered_json describe(const GidFacts& gid, const Judgement& judgement) {
 
 ordered_json describe(const DeviceFacts& device, const PortFacts& port) {
   const auto notification = default_notifications(device, port.link_layer);
+  auto pkeys = ordered_json::array();
+  for (std::size_t index = 0; index < port.pkeys.size(); ++index)
+    if (port.pkeys[index] != 0) pkeys.push_back({{"index", index}, {"pkey", port.pkeys[index]}});
   return {{"number", port.number},
           {"state", port.state_name},
           {"link_layer", to_string(port.link_layer)},
@@ -62,6 +65,8 @@ ordered_json describe(const DeviceFacts& device, const PortFacts& port) {
           {"rate_mbps", number_or_null(port.rate_mbps, 0)},
           {"lid", port.lid},
           {"grh_required", port.grh_required},
+          {"traffic_class", number_or_null(port.traffic_class, -1)},
+          {"pkeys", std::move(pkeys)},
           {"notification",
            {{"small", word(notification.small)},
             {"medium", word(notification.medium)},
@@ -80,6 +85,9 @@ ordered_json describe(const DeviceFacts& device) {
           {"firmware", text_or_null(device.firmware)},
           {"numa_node", number_or_null(device.numa_node, -1)},
           {"unreadable", text_or_null(device.unreadable)},
+          {"ece", device.ece.options == 0 ? ordered_json{}
+                                          : ordered_json{{"vendor_id", device.ece.vendor_id},
+                                                         {"options", device.ece.options}}},
           {"limits",
            {{"queue_pairs_max", device.queue_pairs_max},
             {"work_requests_max", device.work_requests_max},
@@ -99,6 +107,11 @@ ordered_json describe(const Endpoint& endpoint) {
           {"gid_type", to_string(endpoint.gid_type)},
           {"netdev", text_or_null(endpoint.netdev)},
           {"mtu_bytes", endpoint.mtu_bytes},
+          {"traffic_class", endpoint.traffic_class},
+          {"service_level", endpoint.service_level},
+          {"flow_label", endpoint.flow_label},
+          {"pkey_index", endpoint.pkey_index},
+          {"pkey", number_or_null(endpoint.pkey, 0)},
           {"score", endpoint.score}};
 }
 

@@ -13,8 +13,10 @@ namespace {
 using transport::Notification;
 using transport::verbs::selection::DeviceFacts;
 using transport::verbs::selection::GidFacts;
+using transport::verbs::selection::GidType;
 using transport::verbs::selection::Judgement;
 using transport::verbs::selection::PortFacts;
+using transport::verbs::selection::Wishes;
 
 std::string bytes(std::int64_t count) {
   constexpr std::array<std::string_view, 5> units{"B", "KiB", "MiB", "GiB", "TiB"};
@@ -109,6 +111,29 @@ std::string of_gids(const Facts& facts, std::span<const Judgement> judgements, s
   return rows.size() == 1 ? "      no GIDs\n" : aligned(rows, "    ");
 }
 
+// Describes the packets of the port's queue pairs, by the options of this process. gid: the port's
+// best one.
+std::string of_packets(const PortFacts& port, const GidFacts& gid, const Wishes& wishes) {
+  const int traffic_class = traffic_class_of(port, gid.type, wishes.traffic_class);
+  const bool is_default =
+      wishes.traffic_class < 0 && (gid.type != GidType::roce_v2 || port.traffic_class < 0);
+  auto text =
+      fmt::format("    traffic class {} (DSCP {}; {}), service level {}, flow label {}",
+                  traffic_class, traffic_class >> 2,
+                  is_default                  ? "the default"
+                  : wishes.traffic_class >= 0 ? "QPMESH_TRAFFIC_CLASS"
+                                              : "the system's",
+                  wishes.service_level,
+                  wishes.flow_label == 0 ? "by the device" : std::to_string(wishes.flow_label));
+  const auto index = pkey_index_of(port, wishes.pkey_index);
+  for (std::size_t i = 0; i < port.pkeys.size(); ++i) {
+    if (port.pkeys[i] == 0) continue;
+    text += fmt::format("{}{} ({:#06x}{})", text.ends_with(')') ? ", " : ", partition keys ", i,
+                        port.pkeys[i], index == i ? ", used" : "");
+  }
+  return text + '\n';
+}
+
 std::string of_port(const Facts& facts, std::span<const Judgement> judgements, std::size_t device,
                     std::size_t index) {
   const auto& port = facts.devices[device].ports[index];
@@ -123,6 +148,11 @@ std::string of_port(const Facts& facts, std::span<const Judgement> judgements, s
   const auto notification = default_notifications(facts.devices[device], port.link_layer);
   text += fmt::format("    small messages {}, larger ones {}: {}\n", participle(notification.small),
                       participle(notification.medium), notification.reason);
+  const auto best = std::ranges::find_if(judgements, [&](const Judgement& each) {
+    return each.device == device && each.port == index;
+  });
+  if (best != judgements.end() && port.gids[best->gid].type != GidType::iwarp)
+    text += of_packets(port, port.gids[best->gid], facts.wishes);
   return text + of_gids(facts, judgements, device, index);
 }
 
@@ -143,6 +173,10 @@ std::string of_device(const Facts& facts, std::span<const Judgement> judgements,
       "request, {} reads out and {} in\n",
       device.queue_pairs_max, device.work_requests_max, device.completions_max, device.gather_max,
       device.initiator_reads_max, device.responder_reads_max);
+  text += device.ece.options == 0
+              ? std::string{"  no enhanced connection establishment (ECE)\n"}
+              : fmt::format("  enhanced connection establishment (ECE): {:#x} of vendor {:#x}\n",
+                            device.ece.options, device.ece.vendor_id);
   for (std::size_t port = 0; port < device.ports.size(); ++port)
     text += of_port(facts, judgements, index, port);
   return text;
