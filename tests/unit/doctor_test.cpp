@@ -290,7 +290,9 @@ Report healthy_job() {
                             .reads = {.checked_bytes = 1000, .bandwidth_mb_s = 700},
                             .tcp_latency_us = 9,
                             .from_low = datagrams,
-                            .from_high = datagrams});
+                            .from_high = datagrams,
+                            .packets_from_low = {.device = "rxe0:1", .traffic_class = 106},
+                            .packets_from_high = {.device = "rxe0:1", .traffic_class = 106}});
   }
   return report;
 }
@@ -371,6 +373,13 @@ const std::vector<PairFault>& pair_faults() {
        "RDMA reads fail: no answer", "export QPMESH_RENDEZVOUS=write"},
       {"rdma_reads", [](Report& r) { r.pairs[0].reads.wrong_bytes = 2; },
        "RDMA reads bring 2 of 1000 bytes wrong", "export QPMESH_RENDEZVOUS=write"},
+      {"traffic_class", [](Report& r) { r.pairs[0].packets_from_high.traffic_class = 96; },
+       "RDMA data, acknowledgements and answers to reads leave rank 0 (on alpha) by rxe0:1 with "
+       "traffic class 106 (DSCP 26) and service level 0, but rank 1 (on beta) by rxe0:1 with "
+       "traffic class 96 (DSCP 24) and service level 0",
+       "export QPMESH_TRAFFIC_CLASS=106 QPMESH_SERVICE_LEVEL=0; or let both hosts set"},
+      {"traffic_class", [](Report& r) { r.pairs[0].packets_from_low.service_level = 3; },
+       "class 106 (DSCP 26) and service level 3", "QPMESH_SERVICE_LEVEL=3"},
       {"slow_pair", [](Report& r) { r.pairs[0].latency_us = 50; }, "take 50.0 us", "ethtool"},
       {"slow_direction", [](Report& r) { r.pairs[0].back_mb_s = 150; },
        "150 MB/s go from rank 0 (on alpha) to rank 1 (on beta) by verbs, and 1000 the other way",
@@ -530,6 +539,8 @@ TEST(text, has_a_row_for_each_pair_and_problems_with_their_mends) {
                           HasSubstr("problem memlock: too little"), HasSubstr("mend   ulimit"),
                           HasSubstr("0 - 1  none"), HasSubstr("1 - 2  verbs  2.00 us"),
                           HasSubstr("1.00 GB/s"), HasSubstr("700 MB/s  9.00 us"),
+                          HasSubstr("  RDMA packets: traffic class 106 (DSCP 26), service level "
+                                    "0, both ways\n"),
                           HasSubstr("problem unreachable"), HasSubstr("2 problems, 0 notes")));
   EXPECT_THAT(text, Not(HasSubstr("\033")));
   EXPECT_THAT(to_text(job_with_a_fault(), true), HasSubstr("\033[1;31mproblem\033[0m memlock"));
@@ -568,6 +579,7 @@ TEST(json_object, holds_ranks_pairs_and_findings) {
   EXPECT_EQ(whole["pairs"][2]["latency_us"], 2.0);
   EXPECT_EQ(whole["pairs"][2]["reads"]["bandwidth_mb_s"], 700.0);
   EXPECT_EQ(whole["pairs"][2]["tcp_latency_us"], 9.0);
+  EXPECT_EQ(whole["pairs"][2]["packets_from_high"]["traffic_class"], 106);
   EXPECT_EQ(whole["findings"][0]["id"], "unreachable");
 }
 

@@ -27,11 +27,14 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RefusedWay, way, why, hint, by_options)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Datagrams, netdev, sent_bytes_max, arrived_bytes_max, roce)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GidEnd, device, index, gid)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GidPair, low, high, why)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PacketFields, device, traffic_class, service_level, flow_label,
+                                   pkey_index, pkey)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Reads, checked_bytes, wrong_bytes, bandwidth_mb_s, why, wished)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PairReport, low, high, calls, line, way, refused, gids,
                                    gids_untried, checked_bytes, wrong_bytes, latency_us,
                                    bandwidth_mb_s, back_mb_s, both_mb_s, reads, tcp_latency_us,
-                                   from_low, from_high, clock_offset_ms, failure)
+                                   from_low, from_high, packets_from_low, packets_from_high,
+                                   clock_offset_ms, failure)
 
 namespace {
 
@@ -62,6 +65,8 @@ ordered_json describe(const PairReport& pair) {
   for (const char* const name :
        {"latency_us", "bandwidth_mb_s", "back_mb_s", "both_mb_s", "checked_bytes", "wrong_bytes"})
     if (!served) one[name] = nullptr;
+  if (pair.packets_from_low.device.empty())
+    one["packets_from_low"] = one["packets_from_high"] = nullptr;
   if (pair.tcp_latency_us == 0) one["tcp_latency_us"] = nullptr;
   if (pair.reads.why.empty()) one["reads"]["why"] = nullptr;
   if (pair.reads.checked_bytes == 0)

@@ -337,6 +337,30 @@ List rdma_reads(const Report& report) {
   });
 }
 
+// Each end's queue pair decides about all that it sends, acknowledgements of the other's data among
+// it: so data of one direction and their acknowledgements differ, too.
+List traffic_class(const Report& report) {
+  return once_for_hosts(report, [&](const PairReport& pair) -> std::optional<Seen> {
+    const PacketFields& low = pair.packets_from_low;
+    const PacketFields& high = pair.packets_from_high;
+    if (low.device.empty() ||
+        (low.traffic_class == high.traffic_class && low.service_level == high.service_level))
+      return std::nullopt;
+    const auto leave = [&](int rank, const PacketFields& packets) {
+      return fmt::format("{} by {} with traffic class {} (DSCP {}) and service level {}",
+                         named(report, rank), packets.device, packets.traffic_class,
+                         packets.traffic_class >> 2, packets.service_level);
+    };
+    return Seen{
+        fmt::format("RDMA data, acknowledgements and answers to reads leave {}, but {}",
+                    leave(pair.low, low), leave(pair.high, high)),
+        fmt::format("for all ranks: export QPMESH_TRAFFIC_CLASS={} QPMESH_SERVICE_LEVEL={}; or let "
+                    "both hosts set one class for their ports: echo {} > "
+                    "/sys/class/infiniband/DEVICE/tc/PORT/traffic_class",
+                    low.traffic_class, low.service_level, low.traffic_class)};
+  });
+}
+
 List slow_pair(const Report& report) {
   constexpr double times = 5;
   std::map<std::string, std::vector<double>> by_way;
@@ -407,6 +431,10 @@ constexpr std::array table{
     Row{"wrong_bytes", "results are wrong", wrong_bytes},
     Row{"rdma_reads", "a job with QPMESH_RENDEZVOUS=read fails, or its results are wrong",
         rdma_reads},
+    Row{"traffic_class",
+        "switches queue the two directions apart: where one queue is lossy, data or their "
+        "acknowledgements are dropped and sent again, and init fails where the options differ",
+        traffic_class},
     Row{"slow_pair", "every collective waits for its slowest pair", slow_pair},
     Row{"slow_direction", "what is exchanged waits for the slower one", slow_direction},
     Row{"clock_offset", "times in the logs of several hosts cannot be compared", clock_offset},

@@ -137,6 +137,7 @@ class Examination {
       compare_clocks(ranks_, line, pair);
       if (bootstrap::local_address(line.socket()).family() != AF_UNIX)
         datagrams_.try_both_ways(ranks_, line, pair);
+      compare_packets(ranks_, line, pair);
       try_ways(ranks_, line, pair, budget_ms_);
       try_gids(ranks_, line, pair, every_gid_pair_);
     } catch (const Error& error) {

@@ -58,6 +58,17 @@ struct GidPair {
   std::string why{};  // they do not; empty: they do
 };
 
+// Fields of a rank's queue pair for its peer. Every packet that the rank sends carries them: data,
+// acknowledgements, answers to the peer's reads.
+struct PacketFields {
+  std::string device{};  // as GidEnd::device; empty: no GIDs of the two can talk
+  int traffic_class = 0;
+  int service_level = 0;
+  int flow_label = 0;
+  int pkey_index = 0;
+  int pkey = 0;  // the partition key there; 0: unknown
+};
+
 // Over verbs, where what is written arrives: the same with long messages read by their receiver.
 struct Reads {
   std::int64_t checked_bytes = 0;  // 0: not tried, or they fail
@@ -86,6 +97,8 @@ struct PairReport {
   int gids_untried = 0;         // pairs of GIDs for which there was no time
   Datagrams from_low{};
   Datagrams from_high{};
+  PacketFields packets_from_low{};  // over RDMA, by the GIDs that a job would take
+  PacketFields packets_from_high{};
   double clock_offset_ms = 0;  // of the lower rank's clock ahead of the higher's
   std::string failure{};       // what ended the tests early
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 
 #include "base/system.hpp"
 #include "tools/doctor/report.hpp"
@@ -172,6 +173,24 @@ std::string of_gids(const Report& report) {
   return text;
 }
 
+// Leaves out pairs whose two directions differ: a finding names these.
+std::string of_packets(const Report& report) {
+  std::set<std::string> told;
+  for (const PairReport& pair : report.pairs) {
+    const PacketFields& one = pair.packets_from_low;
+    const PacketFields& other = pair.packets_from_high;
+    if (pair.way != "verbs" || one.traffic_class != other.traffic_class ||
+        one.service_level != other.service_level)
+      continue;
+    told.insert(
+        fmt::format("  RDMA packets: traffic class {} (DSCP {}), service level {}, both ways\n",
+                    one.traffic_class, one.traffic_class >> 2, one.service_level));
+  }
+  std::string text;
+  for (const std::string& line : told) text += line;
+  return text;
+}
+
 std::string of_pair_summary(const Report& report, const Palette& colour) {
   std::map<std::string, std::vector<const PairReport*>> by_way;
   for (const PairReport& pair : report.pairs) by_way[pair.way].push_back(&pair);
@@ -209,7 +228,7 @@ std::string to_text(const Report& report, bool colours) {
   if (!report.pairs.empty()) {
     text += report.ranks.size() <= table_ranks_max ? of_pair_table(report, colour)
                                                    : of_pair_summary(report, colour);
-    text += of_gids(report) + of_findings(report.findings, colour);
+    text += of_packets(report) + of_gids(report) + of_findings(report.findings, colour);
   }
   std::size_t problems = 0;
   std::size_t notes = 0;

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <functional>
 #include <optional>
 #include <string>
 
+#include "bootstrap/socket.hpp"
 #include "qpmesh/qpmesh.hpp"
 #include "startup/reach.hpp"
 #include "tools/doctor/timings.hpp"
@@ -49,6 +51,27 @@ class Trials {
     if (go_on(wanted.back() == "tcp")) try_tcp_beside(step + 1, budget_ms);
   }
 
+  // Compares the fields of the queue pairs that a job of the two would make, by the ports and GIDs
+  // that init would choose.
+  void compare_packets() {
+    const Options& options = ranks_.facts.options;
+    const bool excluded =
+        options.transport == TransportChoice::shm || options.transport == TransportChoice::tcp;
+    selection::Wishes wishes = ranks_.facts.info.wishes;
+    wishes.bootstrap_address =
+        selection::parse_address(bootstrap::host_of(line_.socket())).value_or(selection::Gid{});
+    const auto [low, high] = exchange_offers(
+        excluded ? selection::Offer{}
+                 : make_offer(ranks_.facts.info.devices, wishes, ranks_.facts.info.host));
+    const auto ports = selection::choose_ports(std::array{low, high}, {});
+    const selection::Offer of_low = restrict_to(low, ports.front());
+    const selection::Offer of_high = restrict_to(high, ports.back());
+    const auto all = selection::pairs(of_low, of_high).pairs;
+    if (all.empty()) return;
+    pair_.packets_from_low = packets_from(of_low.endpoints[all.front().low]);
+    pair_.packets_from_high = packets_from(of_high.endpoints[all.front().high]);
+  }
+
   // Whatever the options wish: a wish may be what is wrong.
   void try_gids(bool every_pair) {
     const bool refused = std::ranges::any_of(pair_.refused, [](const RefusedWay& each) {
@@ -58,10 +81,7 @@ class Trials {
     if (every_pair || refused)
       mine = make_offer(ranks_.facts.info.devices,
                         {.numa_node = ranks_.facts.info.wishes.numa_node}, ranks_.facts.info.host);
-    line_.say(encode(mine), ranks_.soon());
-    const selection::Offer theirs = selection::decode(line_.hear(ranks_.soon()), other());
-    const selection::Offer& low = ranks_.me == pair_.low ? mine : theirs;
-    const selection::Offer& high = ranks_.me == pair_.low ? theirs : mine;
+    const auto [low, high] = exchange_offers(std::move(mine));
     std::uint32_t step = first_gid_step;
     const Deadline end = base::after_ms(ranks_.system, gids_budget_ms);
     const auto all = selection::pairs(low, high).pairs;
@@ -77,6 +97,23 @@ class Trials {
   }
 
  private:
+  // Returns the lower rank's offer and the higher rank's.
+  std::array<selection::Offer, 2> exchange_offers(selection::Offer mine) const {
+    line_.say(encode(mine), ranks_.soon());
+    selection::Offer theirs = selection::decode(line_.hear(ranks_.soon()), other());
+    if (ranks_.me != pair_.low) std::swap(mine, theirs);
+    return {std::move(mine), std::move(theirs)};
+  }
+
+  static PacketFields packets_from(const selection::Endpoint& endpoint) {
+    return {.device = end_of(endpoint).device,
+            .traffic_class = endpoint.traffic_class,
+            .service_level = endpoint.service_level,
+            .flow_label = static_cast<int>(endpoint.flow_label),
+            .pkey_index = endpoint.pkey_index,
+            .pkey = endpoint.pkey};
+  }
+
   int other() const { return ranks_.me == pair_.low ? pair_.high : pair_.low; }
 
   std::vector<std::string> ways() {
@@ -267,6 +304,10 @@ class Trials {
 };
 
 }  // namespace
+
+void compare_packets(const Ranks& ranks, Line& line, PairReport& pair) {
+  Trials{ranks, line, pair}.compare_packets();
+}
 
 void try_ways(const Ranks& ranks, Line& line, PairReport& pair, std::int64_t budget_ms) {
   Trials{ranks, line, pair}.try_ways(budget_ms);

@@ -14,6 +14,9 @@ inline constexpr std::int64_t init_ms_max = 15'000;  // of a trial
 
 // Of a pair. Both ranks call each, which adds to the pair's report. They throw Error as Line does.
 //
+// Compares what the packets of each end would carry over verbs. Call it before try_ways, because
+// agreed options that differ keep two ranks from any job.
+void compare_packets(const Ranks& ranks, Line& line, PairReport& pair);
 // In the order in which init would take them, until one serves, which is measured for budget_ms; of
 // verbs reads, too, and beside it tcp, each for a quarter of that.
 void try_ways(const Ranks& ranks, Line& line, PairReport& pair, std::int64_t budget_ms);
