@@ -7,31 +7,22 @@ import atexit
 import contextlib
 import weakref
 
-from . import built_for
-
 try:
     import torch
     import torch.distributed as distributed
 except ImportError as error:
-    raise ImportError(f"qpmesh_torch needs torch {built_for.torch}, which was not found: install it for this Python ({error})") from error
-if torch.__version__ != built_for.torch:
-    raise ImportError(f"this qpmesh_torch was built for torch {built_for.torch}, and torch {torch.__version__} is installed: "
-                      "build it again beside that one (docs/torch.md)")
+    raise ImportError(f"qpmesh_torch needs torch 2.6 or later, which was not found: install it for this Python ({error})") from error
 if not distributed.is_available():
     raise ImportError("this torch was built without torch.distributed: install one that has it")
 
-from . import _library  # noqa: E402  what it is linked with is in torch
-from ._library import Error  # noqa: E402,F401
+from . import build  # noqa: E402  what the library is linked with is in torch
 
+_library = build.library()
+Error = _library.Error
 __version__ = _library.__version__
 
 _groups = weakref.WeakSet()  # of this process, to say goodbye for
 _memory = (None, 0)  # what set_memory() was last given
-
-
-def _backend(group):
-    """What holds our group: in torch 1 the process group itself, from torch 2 on its backend for the host."""
-    return group._get_backend(torch.device("cpu")) if hasattr(group, "_get_backend") else group
 
 
 def _group(group):
@@ -39,7 +30,8 @@ def _group(group):
         if not distributed.is_initialized():
             raise RuntimeError("qpmesh_torch: there is no process group yet; call init_process_group(\"qpmesh\") first")
         group = distributed.distributed_c10d._get_default_group()
-    return _backend(group)
+    # What the process group has for the host; of the backend itself, that.
+    return group._get_backend(torch.device("cpu")) if hasattr(group, "_get_backend") else group
 
 
 def _make(options, pg_options=None):
@@ -103,7 +95,4 @@ def _leave():
         _library.leave(group)
 
 
-if hasattr(distributed.ProcessGroup, "_get_backend"):
-    distributed.Backend.register_backend("qpmesh", _make, extended_api=True, devices=["cpu"])
-else:
-    distributed.Backend.register_backend("qpmesh", _make, extended_api=True)
+distributed.Backend.register_backend("qpmesh", _make, extended_api=True, devices=["cpu"])

@@ -1,4 +1,4 @@
-#include "torch/background.hpp"
+#include "background.hpp"
 
 #include <poll.h>
 #include <signal.h>
@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <system_error>
 
-#include "torch/flight.hpp"
+#include "flight.hpp"
 
 namespace qpmesh_torch {
 namespace {

@@ -1,4 +1,4 @@
-#include "torch/errors.hpp"
+#include "errors.hpp"
 
 namespace qpmesh_torch {
 

@@ -1,6 +1,6 @@
 #include <Python.h>  // first, as it says itself
 
-#include "torch/flight.hpp"
+#include "flight.hpp"
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/GradMode.h>

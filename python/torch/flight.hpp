@@ -12,7 +12,7 @@
 #include <mutex>
 #include <vector>
 
-#include "torch/group.hpp"
+#include "group.hpp"
 
 namespace qpmesh_torch {
 

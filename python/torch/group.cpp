@@ -1,4 +1,4 @@
-#include "torch/group.hpp"
+#include "group.hpp"
 
 #include <algorithm>
 #include <climits>

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "qpmesh/qpmesh.h"
-#include "torch/background.hpp"
-#include "torch/errors.hpp"
+#include "background.hpp"
+#include "errors.hpp"
 
 namespace qpmesh_torch {
 

@@ -1,4 +1,4 @@
-#include "torch/memory.hpp"
+#include "memory.hpp"
 
 #include <ATen/ops/from_blob.h>
 #include <c10/core/CPUAllocator.h>
@@ -63,7 +63,7 @@ void free_any(void* data) {
 // In front of torch's own.
 class GroupAllocator final : public c10::Allocator {
  public:
-  c10::DataPtr allocate(std::size_t bytes) const override {
+  c10::DataPtr allocate(std::size_t bytes) override {
     std::shared_ptr<Group> group;
     {
       const std::lock_guard lock{mutex_};
@@ -76,6 +76,9 @@ class GroupAllocator final : public c10::Allocator {
     return torchs_own->allocate(bytes);
   }
 
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
   c10::DeleterFnPtr raw_deleter() const override {
     return torchs_own->raw_deleter() != nullptr ? free_any : nullptr;
   }
@@ -87,7 +90,7 @@ class GroupAllocator final : public c10::Allocator {
   }
 
  private:
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::shared_ptr<Group> group_;
   std::size_t bytes_min_ = 0;
 };

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "torch/group.hpp"
+#include "group.hpp"
 
 namespace qpmesh_torch {
 

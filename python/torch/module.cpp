@@ -5,15 +5,15 @@
 #include "interpreter.hpp"
 #include "qpmesh/version.h"
 #include "raise.hpp"
-#include "torch/memory.hpp"
-#include "torch/process_group.hpp"
+#include "memory.hpp"
+#include "process_group.hpp"
 
 namespace qpmesh_torch {
 namespace {
 
 namespace py = pybind11;
 
-using Handle = c10::intrusive_ptr<Interface>;
+using Handle = c10::intrusive_ptr<c10d::Backend>;
 
 PyObject* error_type = nullptr;
 
@@ -37,7 +37,7 @@ Handle made(std::shared_ptr<Group> group) {
 }  // namespace
 }  // namespace qpmesh_torch
 
-PYBIND11_MODULE(_library, module) {
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   using namespace qpmesh_torch;
   using std::chrono::milliseconds;
   error_type = qpmesh::python::add_error(module, "qpmesh_torch.Error");

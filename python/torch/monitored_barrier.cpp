@@ -1,4 +1,4 @@
-#include "torch/monitored_barrier.hpp"
+#include "monitored_barrier.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "torch/flight.hpp"
+#include "flight.hpp"
 
 namespace qpmesh_torch {
 namespace {

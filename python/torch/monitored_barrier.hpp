@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "torch/group.hpp"
+#include "group.hpp"
 
 namespace qpmesh_torch {
 

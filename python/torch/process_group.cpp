@@ -1,11 +1,11 @@
-#include "torch/process_group.hpp"
+#include "process_group.hpp"
 
 #include <algorithm>
 #include <numeric>
 #include <optional>
 
-#include "torch/monitored_barrier.hpp"
-#include "torch/sparse.hpp"
+#include "monitored_barrier.hpp"
+#include "sparse.hpp"
 
 namespace qpmesh_torch {
 

@@ -1,12 +1,7 @@
 // torch.distributed's interface over the library's for C.
 #pragma once
 
-#include <torch/csrc/api/include/torch/version.h>
-#if TORCH_VERSION_MAJOR >= 2
 #include <torch/csrc/distributed/c10d/Backend.hpp>
-#else
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
-#endif
 
 #include <atomic>
 #include <cstdint>
@@ -14,29 +9,22 @@
 #include <string>
 #include <vector>
 
-#include "torch/flight.hpp"
-#include "torch/tensors.hpp"
+#include "flight.hpp"
+#include "tensors.hpp"
 
 namespace qpmesh_torch {
-
-// From torch 2 on a process group has a backend for each kind of device. Not tried.
-#if TORCH_VERSION_MAJOR >= 2
-using Interface = c10d::Backend;
-#else
-using Interface = c10d::ProcessGroup;
-#endif
 
 // Every operation is begun at once, and ends in wait(), in any other call of the group's context,
 // or in the background. What is wrong with the arguments is thrown at once, what happens later by
 // wait(). Collectives are called in one order by all ranks; any thread may call.
-class ProcessGroup final : public Interface {
+class ProcessGroup final : public c10d::Backend {
  public:
   using Begun = c10::intrusive_ptr<c10d::Work>;
   using Tensors = std::vector<at::Tensor>;
   using Lists = std::vector<std::vector<at::Tensor>>;
 
   explicit ProcessGroup(std::shared_ptr<Group> group)
-      : Interface{group->rank(), group->size()}, group_{std::move(group)} {}
+      : c10d::Backend{group->rank(), group->size()}, group_{std::move(group)} {}
 
   const std::string getBackendName() const override { return "qpmesh"; }
   const std::shared_ptr<Group>& group() const noexcept { return group_; }

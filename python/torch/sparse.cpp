@@ -1,4 +1,4 @@
-#include "torch/sparse.hpp"
+#include "sparse.hpp"
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/_sparse_coo_tensor_unsafe.h>
@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "torch/tensors.hpp"
+#include "tensors.hpp"
 
 namespace qpmesh_torch {
 namespace {

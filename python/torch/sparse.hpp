@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "torch/flight.hpp"
+#include "flight.hpp"
 
 namespace qpmesh_torch {
 

@@ -1,4 +1,4 @@
-#include "torch/tensors.hpp"
+#include "tensors.hpp"
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/empty.h>
@@ -61,19 +61,19 @@ const c10d::NCCLPreMulSumSupplement& factor_of(const c10d::ReduceOp& op) {
 }
 
 void require_one_factor(const c10d::ReduceOp& op, const Doing& doing) {
-  const auto& factors = factor_of(op).tensor_factors;
-  if (factors.empty() || factors.front().numel() == 1) return;
+  const at::Tensor& factor = factor_of(op).tensor_factor;
+  if (!factor.defined() || factor.numel() == 1) return;
   bad_argument(
       doing,
-      "the factor of a PREMUL_SUM has " + std::to_string(factors.front().numel()) + " elements",
+      "the factor of a PREMUL_SUM has " + std::to_string(factor.numel()) + " elements",
       "give a number, or a tensor of one element");
 }
 
 at::Tensor multiplied(const at::Tensor& tensor, const c10d::ReduceOp& op) {
   const auto& factor = factor_of(op);
-  if (factor.tensor_factors.empty()) return tensor * factor.double_factor;
+  if (!factor.tensor_factor.defined()) return tensor * factor.double_factor;
   // Of one dimension: it is multiplied in the wider type of the two.
-  return (tensor * factor.tensor_factors.front().reshape({1})).reshape(tensor.sizes());
+  return (tensor * factor.tensor_factor.reshape({1})).reshape(tensor.sizes());
 }
 
 // Whether its memory holds its elements, one behind the other.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "qpmesh/qpmesh.h"
-#include "torch/flight.hpp"
+#include "flight.hpp"
 
 namespace qpmesh_torch {
 

@@ -108,7 +108,7 @@ class Operations:
             tensor = given(self.rank, dtype)
             dist.all_reduce(tensor, dist._make_nccl_premul_sum(2.0), group=self.group)
             same(tensor, combined(Op.SUM, [each * 2 for each in self.given_by_all(dtype)]), "premultiplied")
-            op = dist._make_nccl_premul_sum([torch.tensor([2.0], dtype=dtype)])
+            op = dist._make_nccl_premul_sum(torch.tensor([2.0], dtype=dtype))
             for root in range(self.size):
                 tensor = given(self.rank, dtype)
                 dist.reduce(tensor, self.members[root], op, group=self.group)
@@ -123,15 +123,15 @@ class Operations:
             assert all(map(torch.equal, parts, [given(self.rank + i, dtype) for i in range(self.size)]))
         tensors = [given(self.rank, torch.float32), torch.ones(2)]
         options = dist.AllreduceCoalescedOptions()
-        options.reduceOp = dist._make_nccl_premul_sum([torch.tensor([3.0])])
+        options.reduceOp = dist._make_nccl_premul_sum(torch.tensor([3.0]))
         self.group.allreduce_coalesced(tensors, options).wait()
         same(tensors[0], combined(Op.SUM, [each * 3 for each in self.given_by_all(torch.float32)]), "premultiplied")
         same(tensors[1], torch.full((2,), 3.0 * self.size), "premultiplied")
         half = torch.full((2,), 0.001, dtype=torch.float16)  # the factor is none of its type
-        dist.all_reduce(half, dist._make_nccl_premul_sum([torch.tensor([1e5])]), group=self.group)
+        dist.all_reduce(half, dist._make_nccl_premul_sum(torch.tensor([1e5])), group=self.group)
         same(half, torch.full((2,), 0.001, dtype=torch.float16).float().mul(1e5).half() * self.size, "premultiplied")
         scalar = torch.tensor(2.0)
-        dist.all_reduce(scalar, dist._make_nccl_premul_sum([torch.tensor([[3.0]])]), group=self.group)
+        dist.all_reduce(scalar, dist._make_nccl_premul_sum(torch.tensor([[3.0]])), group=self.group)
         same(scalar, torch.tensor(6.0 * self.size), "premultiplied")
 
     def moves(self, dtype):
@@ -201,7 +201,7 @@ class Operations:
         """Whose memory holds something else than they show, where torch lets them through to us."""
         mine = torch.tensor([1 + 2j, self.rank - 1j]).conj()
         everybody = torch.zeros(2 * self.size, dtype=mine.dtype).conj()
-        self.group._allgather_base(everybody, mine).wait()
+        job.backend_of(self.group)._allgather_base(everybody, mine).wait()
         same(everybody, torch.cat([torch.tensor([1 - 2j, rank + 1j]) for rank in range(self.size)]), "conjugate")
 
     def unequal_lengths(self):
@@ -240,7 +240,7 @@ class Operations:
             options = dist.AllreduceCoalescedOptions()
             options.reduceOp = op
             works.append((self.group.allreduce_coalesced(tensors, options), tensors, dtype, expected))
-        works.append((self.group.allreduce_coalesced([], options), [], dtype, 0))
+        works.append((job.backend_of(self.group).allreduce_coalesced([], options), [], dtype, 0))
         for work, tensors, dtype, expected in reversed(works):
             work.wait()
             for tensor, length in zip(tensors, lengths):
@@ -338,7 +338,7 @@ class Operations:
         dist.barrier(group=self.group)
         assert all(tensor.eq(self.size).all() for tensor in tensors)
         numbers = [None] * self.size
-        dist.all_gather_object(numbers, self.group._get_sequence_number_for_group(), group=self.group)
+        dist.all_gather_object(numbers, job.backend_of(self.group)._get_sequence_number_for_group(), group=self.group)
         assert len(set(numbers)) == 1, numbers
 
     def all(self):
