@@ -5,7 +5,6 @@ Error has code (as "peer_dead"), peer, operation, cause, system_error and hint. 
 
 import atexit
 import contextlib
-import weakref
 
 try:
     import torch
@@ -21,7 +20,6 @@ _library = build.library()
 Error = _library.Error
 __version__ = _library.__version__
 
-_groups = weakref.WeakSet()  # of this process, to say goodbye for
 _memory = (None, 0)  # what set_memory() was last given
 
 
@@ -30,8 +28,8 @@ def _group(group):
         if not distributed.is_initialized():
             raise RuntimeError("qpmesh_torch: there is no process group yet; call init_process_group(\"qpmesh\") first")
         group = distributed.distributed_c10d._get_default_group()
-    # What the process group has for the host; of the backend itself, that.
-    return group._get_backend(torch.device("cpu")) if hasattr(group, "_get_backend") else group
+    backend = group._get_backend(torch.device("cpu")) if hasattr(group, "_get_backend") else group
+    return getattr(backend, "wrapped_pg", backend)  # TORCH_DISTRIBUTED_DEBUG=DETAIL wraps it
 
 
 def _make(options, pg_options=None):
@@ -41,16 +39,13 @@ def _make(options, pg_options=None):
     if world is not None and _library.is_ours(world):
         if pg_options:
             raise ValueError(f"qpmesh_torch: new_group with pg_options {pg_options}: options are the world's; give them to init_process_group")
-        made = _library.subgroup(world, ranks, options.group_id, options.timeout)
-    else:
-        if not isinstance(pg_options or {}, dict):
-            raise TypeError(f"qpmesh_torch: pg_options is a dict of options and values, not {pg_options!r}")
-        if any(name.lower() == "timeout_ms" for name in pg_options or {}):
-            raise ValueError("qpmesh_torch: the limit of calls is init_process_group's `timeout`, not timeout_ms of pg_options")
-        settings = [f"QPMESH_{name.upper()}={_text(value)}" for name, value in (pg_options or {}).items()]
-        made = _library.meet(options.store, options.group_rank, options.group_size, options.group_id, options.timeout, settings)
-    _groups.add(made)
-    return made
+        return _library.subgroup(world, ranks, options.group_id, options.timeout)
+    if not isinstance(pg_options or {}, dict):
+        raise TypeError(f"qpmesh_torch: pg_options is a dict of options and values, not {pg_options!r}")
+    if any(name.lower() == "timeout_ms" for name in pg_options or {}):
+        raise ValueError("qpmesh_torch: the limit of calls is init_process_group's `timeout`, not timeout_ms of pg_options")
+    settings = [f"QPMESH_{name.upper()}={_text(value)}" for name, value in (pg_options or {}).items()]
+    return _library.meet(options.store, options.group_rank, options.group_size, options.group_id, options.timeout, settings)
 
 
 def _text(value):
@@ -91,8 +86,6 @@ def abort(reason, group=None):
 @atexit.register
 def _leave():
     _library.stop()
-    for group in list(_groups):
-        _library.leave(group)
 
 
 distributed.Backend.register_backend("qpmesh", _make, extended_api=True, devices=["cpu"])

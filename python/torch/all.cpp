@@ -8,6 +8,5 @@
 #include "memory.cpp"
 #include "module.cpp"
 #include "monitored_barrier.cpp"
-#include "process_group.cpp"
 #include "sparse.cpp"
 #include "tensors.cpp"

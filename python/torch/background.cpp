@@ -94,6 +94,8 @@ void Background::stop() {
   }
   loop_is_free_.notify_all();
   for (std::thread& thread : threads) thread.join();
+  for (const Member& member : members_)
+    if (const auto group = member.group.lock()) group->leave();
 }
 
 bool Background::settle(std::unique_lock<std::mutex>& lock, Due due) {

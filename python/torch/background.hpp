@@ -40,7 +40,7 @@ class Background {
   void watch(std::shared_ptr<Flight> flight, std::chrono::steady_clock::time_point deadline);
   // Called inside a call of the library: it takes no lock that is held while one is made.
   void ended(std::shared_ptr<Flight> flight);
-  // Before Python ends. What has not ended then stays as it is, for ever.
+  // Before Python ends: its groups are left. What has not ended then stays as it is, for ever.
   void stop();
 
  private:

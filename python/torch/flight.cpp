@@ -40,8 +40,27 @@ Flight::~Flight() {
   }
 }
 
+void Flight::begins() {
+  has_begun_ = true;
+  group_->operation_begins();
+  // Its next step is what other ranks wait for, and nobody here may wait.
+  if (next_ != nullptr) watch();
+}
+
+void Flight::end_here() {
+  conclude();
+  if (error_) std::rethrow_exception(error_);
+}
+
+float Flight::ms() const {
+  if (!ended_.load(std::memory_order_acquire))
+    bad_argument(doing_, "it has not ended, and has no duration", "wait for it first");
+  return std::chrono::duration<float, std::milli>(end_ - begin_).count();
+}
+
 void Flight::take_error(int code) {
   if (code == QPMESH_OK || error_) return;
+  group_->failed(code);
   try {
     throw_last_error(doing_);
   } catch (...) {
@@ -72,7 +91,8 @@ Flight::Kept Flight::conclude() {
     }
   }
   Kept kept{std::move(kept_), std::move(copies_)};
-  group_->operation_ends();
+  if (has_begun_) group_->operation_ends();
+  end_ = Clock::now();
   ended_.store(true, std::memory_order_release);
   return kept;
 }
@@ -213,7 +233,7 @@ c10::intrusive_ptr<c10::ivalue::Future> Flight::future() {
 }
 
 void Flight::leave_alone() {
-  if (!ended_.load(std::memory_order_acquire) && !test()) watch();
+  if (has_begun_ && !ended_.load(std::memory_order_acquire) && !test()) watch();
 }
 
 void Flight::watch() {

@@ -55,7 +55,11 @@ class Flight : public std::enable_shared_from_this<Flight> {
   // it may begin more of them, and say what follows those. A step holds the tensors that it uses,
   // or calls keep(): nobody else holds them.
   void then(std::function<void(Flight&)> step) { next_ = std::move(step); }
-  bool has_next() const noexcept { return next_ != nullptr; }
+
+  // It is in flight from here on, and may be watched.
+  void begins();
+  // It is over: what it did was done when the call returned. Throws what failed behind that.
+  void end_here();
 
   // ---- from here on, any thread ----
   // One look.
@@ -64,6 +68,8 @@ class Flight : public std::enable_shared_from_this<Flight> {
   bool wait(std::chrono::milliseconds limit);
   // wait() without a limit.
   void settle() { wait(std::chrono::milliseconds::zero()); }
+  // How long it took; Error: it has not ended.
+  float ms() const;
   // Null, or what it failed with, when it has ended.
   std::exception_ptr error() const;
   const std::vector<at::Tensor>& results() const noexcept { return results_; }
@@ -79,11 +85,11 @@ class Flight : public std::enable_shared_from_this<Flight> {
   void go_on();
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct Copy {
     at::Tensor to;
     at::Tensor from;
   };
-  using Clock = std::chrono::steady_clock;
   // Holding ending_: whether all have ended. The largest deadline is none; the other one looks
   // once.
   bool wait_for_requests(Clock::time_point deadline);
@@ -111,6 +117,9 @@ class Flight : public std::enable_shared_from_this<Flight> {
   std::vector<Copy> copies_;
   std::vector<at::Tensor> results_;
   std::int64_t bytes_expected_ = -1;
+  bool has_begun_ = false;
+  const Clock::time_point begin_ = Clock::now();
+  Clock::time_point end_;
   qpmesh_status status_{.source = -1, .tag = 0, .bytes = 0};
 
   std::timed_mutex ending_;          // a request belongs to one thread at a time
@@ -139,6 +148,9 @@ class Work final : public c10d::Work {
   int sourceRank() const override { return flight_->source(); }
   std::vector<at::Tensor> result() override;
   void synchronize() override {}
+  float getDuration() const override { return flight_->ms(); }
+  // Of the group's collectives; messages have that of the last one before.
+  uint64_t getSequencenumber() const override { return flight_->doing().number; }
   bool wait(std::chrono::milliseconds timeout) override;
   void abort() override;
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;

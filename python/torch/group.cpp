@@ -248,7 +248,19 @@ qpmesh_communicator* Group::communicator(const Doing& doing) const {
 }
 
 int Group::timeout_ms(milliseconds limit) const noexcept {
-  return limited_ms(limit.count() > 0 ? limit : timeout_);
+  return limited_ms(limit.count() > 0 ? limit : timeout());
+}
+
+void Group::failed(int code) noexcept {
+  switch (code) {
+    case QPMESH_OK:
+    case QPMESH_BAD_ARGUMENT:
+    case QPMESH_TRUNCATED: return;
+    case QPMESH_TIMEOUT: last_failure_ = 1; return;
+    case QPMESH_PEER_DEAD:
+    case QPMESH_ABORTED: last_failure_ = 3; return;
+    default: last_failure_ = 2; return;
+  }
 }
 
 namespace {
@@ -259,6 +271,11 @@ void require_timeout(const Doing& doing, milliseconds timeout) {
 }
 
 }  // namespace
+
+void Group::set_timeout(milliseconds timeout) {
+  require_timeout({"set_timeout", 0, &name_}, timeout);
+  timeout_ = timeout;
+}
 
 std::shared_ptr<Group> Group::meet(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                    const std::string& name, milliseconds timeout,

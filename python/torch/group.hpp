@@ -43,6 +43,14 @@ class Group {
   int size() const noexcept { return size_; }
   // Of one call; what is not positive is the group's own.
   int timeout_ms(std::chrono::milliseconds limit) const noexcept;
+  std::chrono::milliseconds timeout() const noexcept { return timeout_.load(); }
+  void set_timeout(std::chrono::milliseconds timeout);
+  // How many began.
+  std::atomic<std::uint64_t> collectives = 0;
+  // A call failed with a qpmesh_code.
+  void failed(int code) noexcept;
+  // As c10d::ErrorType counts: 0 none, 1 timeout, 2 of the connection, 3 of another rank.
+  int last_failure() const noexcept { return last_failure_.load(); }
   // Null when the group was left.
   qpmesh_communicator* handle() const noexcept { return communicator_; }
 
@@ -78,7 +86,8 @@ class Group {
 
   const std::string name_;
   qpmesh_communicator* communicator_;
-  const std::chrono::milliseconds timeout_;
+  std::atomic<std::chrono::milliseconds> timeout_;
+  std::atomic<int> last_failure_ = 0;
   const int rank_;
   const int size_;
   Background& background_;

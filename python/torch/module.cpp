@@ -24,7 +24,7 @@ void raise(const Error& error) noexcept {
 // Null: of another backend.
 ProcessGroup* ours(const Handle& handle) { return dynamic_cast<ProcessGroup*>(handle.get()); }
 
-const std::shared_ptr<Group>& group_of(const Handle& handle) {
+std::shared_ptr<Group> group_of(const Handle& handle) {
   if (ProcessGroup* const group = ours(handle)) return group->group();
   bad_argument({"group", 0, nullptr}, "the process group has another backend",
                "give one of the backend qpmesh");
@@ -77,15 +77,14 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def(
       "abort",
       [](const Handle& group, const std::string& reason) {
-        const Doing doing{"abort", 0, &group_of(group)->name()};
-        require_ok(qpmesh_abort(group_of(group)->communicator(doing), reason.c_str()), doing);
+        const std::shared_ptr<Group> of = group_of(group);
+        const Doing doing{"abort", 0, &of->name()};
+        require_ok(qpmesh_abort(of->communicator(doing), reason.c_str()), doing);
       },
       unlocked);
   // Torch's C++ calls it; its Python has no name for it (1.13).
   module.def(
       "abort_work", [](const c10::intrusive_ptr<c10d::Work>& work) { work->abort(); }, unlocked);
-  module.def(
-      "leave", [](const Handle& group) { group_of(group)->leave(); }, unlocked);
   module.def(
       "stop", [] { Background::of_process().stop(); }, unlocked);
 }

@@ -60,15 +60,6 @@ const c10d::NCCLPreMulSumSupplement& factor_of(const c10d::ReduceOp& op) {
   return static_cast<const c10d::NCCLPreMulSumSupplement&>(*op.supplement_);
 }
 
-void require_one_factor(const c10d::ReduceOp& op, const Doing& doing) {
-  const at::Tensor& factor = factor_of(op).tensor_factor;
-  if (!factor.defined() || factor.numel() == 1) return;
-  bad_argument(
-      doing,
-      "the factor of a PREMUL_SUM has " + std::to_string(factor.numel()) + " elements",
-      "give a number, or a tensor of one element");
-}
-
 at::Tensor multiplied(const at::Tensor& tensor, const c10d::ReduceOp& op) {
   const auto& factor = factor_of(op);
   if (!factor.tensor_factor.defined()) return tensor * factor.double_factor;
@@ -156,7 +147,6 @@ Reduction reduction_of(const c10d::ReduceOp& op, const at::Tensor& tensor, const
     case c10d::ReduceOp::PREMUL_SUM:
       if (at::isIntegralType(type, false))
         no_reduction(kind, tensor, doing, "give floating-point numbers");
-      require_one_factor(op, doing);
       [[fallthrough]];
     case c10d::ReduceOp::SUM: how.reduction = QPMESH_SUM; return how;
     case c10d::ReduceOp::AVG: how.reduction = QPMESH_AVERAGE; return how;

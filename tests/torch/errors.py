@@ -60,7 +60,7 @@ def wrong_tensors():
                       cause="several elements of the tensor lie in one place")
         shared = torch.ones(100_000)
         require_error(lambda: dist.all_reduce_coalesced([shared, torch.ones(2), shared[-1:]]), code="bad_argument",
-                      operation="allreduce_each_async", cause="vectors 0 and 2 overlap")
+                      operation="allreduce_each", cause="vectors 0 and 2 overlap")
         rows = [[torch.zeros(3), torch.zeros(3)] for _ in range(2)]
         require_error(lambda: group.allgather_coalesced(rows, [torch.ones(3), torch.ones(3, dtype=torch.int32)]), code="bad_argument",
                       cause="tensors of Int and Float")
