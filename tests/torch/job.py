@@ -28,6 +28,15 @@ def begin(backend="qpmesh", seconds=30, **more):
         dist.init_process_group(backend, store=store(), rank=rank, world_size=size, timeout=datetime.timedelta(seconds=seconds), **more)
 
 
+def has_half(gloo):
+    """gloo of Debian's torch 2.14 was built without float16."""
+    try:
+        dist.all_reduce(torch.ones(1, dtype=torch.float16), group=gloo)
+        return True
+    except RuntimeError:
+        return False
+
+
 def backend_of(group):
     """What torch calls when it lets a tensor through: without its dispatcher, which takes some by itself and refuses others."""
     return group._get_backend(torch.device("cpu"))

@@ -91,7 +91,8 @@ def accumulated_scalars(group):
 
 
 def same_with_gloo():
-    for way in (ddp, functools.partial(ddp, hook=default_hooks.allreduce_hook), functools.partial(ddp, hook=default_hooks.fp16_compress_hook),
+    half = [functools.partial(ddp, hook=default_hooks.fp16_compress_hook)] if job.has_half(job.gloo) else []
+    for way in (ddp, functools.partial(ddp, hook=default_hooks.allreduce_hook), *half,
                 functools.partial(ddp, find_unused_parameters=True), ddp_in_shared_memory, zero, without_sync, accumulated_scalars):
         of_gloo, of_ours = way(job.gloo), way(job.ours)
         assert all(map(torch.equal, of_ours, of_gloo)), way
