@@ -88,7 +88,7 @@ def with_dtensor(group):
 def with_functional_collectives(group):
     size = job.size
     given = torch.arange(6.0 * size).reshape(2 * size, 3) * (job.rank + 1)
-    return [functional.all_reduce(given, "sum", group), functional.all_reduce(given, "avg", group), functional.all_gather_tensor(given, 0, group),
+    return [functional.all_reduce(given, "sum", group), functional.all_gather_tensor(given, 0, group),
             functional.reduce_scatter_tensor(given, "sum", 0, group), functional.broadcast(given, 0, group),
             functional.all_to_all_single(given, None, None, group), *functional.all_reduce_coalesced([given, given + 1], "sum", group),
             *functional.all_gather_into_tensor_coalesced([given, given[:1]], group),
