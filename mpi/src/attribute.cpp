@@ -1,6 +1,7 @@
 #include "attribute.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <limits>
@@ -197,7 +198,8 @@ bool Attributes<Handle>::use(Lock& lock, const Keyval& key, Iterator& entry,
   for (entry = entry_of(key);; entry = entry_of(key)) {
     if (entry == entries_.end()) return false;
     if (entry->uses == 0 || entry->user == self || !threads_at_once) break;
-    attribute_is_free.wait(lock);
+    // wait() would need libstdc++ 12 (src/progress/waiting_threads.cpp).
+    attribute_is_free.wait_until(lock, std::chrono::steady_clock::time_point::max());
   }
   entry->user = self;
   ++entry->uses;

@@ -41,9 +41,9 @@ void WaitingThreads::park(WaitingThread& thread, Deadline until) {
   {
     std::unique_lock lock{parking_};
     turn_.give_up();
-    const auto woken = [&] { return thread.woken; };
-    if (until == no_deadline) thread.bell.wait(lock, woken);
-    else thread.bell.wait_until(lock, until, woken);
+    // With a deadline even where there is none: std::condition_variable::wait is a symbol that
+    // libstdc++ 11 (RHEL 9) does not have.
+    thread.bell.wait_until(lock, until, [&] { return thread.woken; });
   }
   turn_.take();
   if (!std::exchange(thread.woken, false)) {
