@@ -69,6 +69,24 @@ install_lint_tools() {
   install_packages "${packages_lint[@]}"
 }
 
+# debian_suite FOLDER SUITE ARCHITECTURE: sets `apt`, options with which apt-get and apt-cache work on that suite of Debian and keep lists
+# and packages in FOLDER. The machine's own lists and packages do not change.
+debian_suite() {
+  local own=$1 mirror log
+  mkdir -p "$own/lists/partial" "$own/archives/partial"
+  : >"$own/status"  # nothing is installed there
+  apt=(-o Dir::Etc::sourcelist="$own/sources.list" -o Dir::Etc::sourceparts=/dev/null -o Dir::State="$own" -o Dir::State::status="$own/status"
+       -o Dir::State::lists="$own/lists" -o Dir::Cache="$own" -o Dir::Cache::archives="$own/archives" -o APT::Architecture="$3" -o APT::Architectures="$3"
+       -o APT::Sandbox::User=root -o Debug::NoLocking=1)
+  [ ! -e "$own/complete" ] || return 0
+  say "the package lists of Debian $2 for $3"
+  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' | head -n 1)
+  [ -n "$mirror" ] || fail "apt has no lists of Debian's packages: run apt-get update"
+  printf 'deb %s %s main\ndeb-src %s %s main\n' "$mirror" "$2" "$mirror" "$2" >"$own/sources.list"
+  log=$(apt-get "${apt[@]}" update 2>&1) || fail "apt-get update of Debian $2: $log"
+  touch "$own/complete"
+}
+
 jobs_max() { nproc; }
 
 # More than cores: many tests wait most of their time for a deadline, for a cable that was cut, for ranks that end.
