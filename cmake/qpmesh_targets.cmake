@@ -68,6 +68,16 @@ option(QPMESH_WARNINGS_AS_ERRORS "Treat warnings as errors (the preset gate does
 if(QPMESH_WARNINGS_AS_ERRORS)
   target_compile_options(qpmesh_compile INTERFACE -Werror)
 endif()
+# Libraries and tools speak with the network: checked copies, stack canaries, marked targets of indirect jumps, and tables of addresses
+# that are read-only before main. Sanitizers check the same and more. A packager's own level of _FORTIFY_SOURCE wins.
+if(NOT QPMESH_SANITIZE)
+  target_compile_options(qpmesh_compile INTERFACE -fstack-protector-strong
+    $<$<STREQUAL:${CMAKE_SYSTEM_PROCESSOR},x86_64>:-fcf-protection>)
+  if(NOT "${CMAKE_CXX_FLAGS}" MATCHES "_FORTIFY_SOURCE")
+    target_compile_options(qpmesh_compile INTERFACE $<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE$<SEMICOLON>-D_FORTIFY_SOURCE=2>)
+  endif()
+  target_link_options(qpmesh_compile INTERFACE -Wl,-z,relro,-z,now)
+endif()
 if(QPMESH_SANITIZE)
   target_compile_options(qpmesh_compile INTERFACE -fsanitize=${QPMESH_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all)
