@@ -1,4 +1,7 @@
 # Run by cpack when it has installed a package's files, before it packs them.
+if(NOT CPACK_GENERATOR STREQUAL "DEB")
+  return()
+endif()
 foreach(component IN ITEMS runtime tools development)
   set(root ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/${component}/usr)
   if(NOT IS_DIRECTORY ${root})
@@ -15,8 +18,10 @@ Upstream-Name: qpmesh
 
 ${licence}")
   if(component STREQUAL "runtime")
-    file(REMOVE ${root}/share/doc/qpmesh/LICENSE ${root}/share/doc/qpmesh/CHANGELOG.md)
-    file(REMOVE ${root}/share/doc/qpmesh)
+    foreach(name IN ITEMS qpmesh.spdx.json third-party)
+      file(RENAME ${root}/share/doc/qpmesh/${name} ${folder}/${name})
+    endforeach()
+    file(REMOVE_RECURSE ${root}/share/doc/qpmesh)
   endif()
   if(component STREQUAL "development")
     file(RENAME ${root}/share/doc/qpmesh/examples ${folder}/examples)

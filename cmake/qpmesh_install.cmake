@@ -33,8 +33,11 @@ set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/qpmesh)
 # From the folder of the pkg-config files to the prefix: an installed tree may be moved as a whole.
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig
   OUTPUT_VARIABLE up_to_prefix)
-# What the static library needs of others, as pkg-config names it.
-set(static_pkg_config libsodium libhwy)
+# What the static library needs of others, as pkg-config names it. With dependencies inside, fmt is; an archive cannot hold the other archives.
+set(static_pkg_config fmt libsodium libhwy)
+if(QPMESH_STATIC_DEPENDENCIES)
+  list(REMOVE_ITEM static_pkg_config fmt)
+endif()
 list(JOIN static_pkg_config " " static_pkg_config)
 
 qpmesh_install_library(qpmesh_shared shared)
