@@ -6,15 +6,15 @@
 // Of the headers that a program was compiled with. Before 1.0.0 every minor version has an
 // interface of its own.
 #define QPMESH_VERSION_MAJOR 0
-#define QPMESH_VERSION_MINOR 1
+#define QPMESH_VERSION_MINOR 2
 #define QPMESH_VERSION_PATCH 0
-#define QPMESH_VERSION "0.1.0"
+#define QPMESH_VERSION "0.2.0"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-// Of the library that runs: "0.1.0". Any thread, at any time.
+// Of the library that runs: "0.2.0". Any thread, at any time.
 QPMESH_API const char* qpmesh_version(void);
 
 #ifdef __cplusplus
