@@ -197,7 +197,7 @@ TEST(meeting, names_both_ranks_and_both_versions_when_protocols_differ) {
     me.meet(ranks);
   });
   expect_same_error(errors, ErrorCode::mismatch, 2,
-                    "rank 0 speaks protocol 9, rank 2 speaks protocol 77", same_version);
+                    "rank 0 speaks protocol 10, rank 2 speaks protocol 77", same_version);
 }
 
 TEST(meeting, names_both_ranks_and_both_versions_when_libraries_differ) {
