@@ -18,7 +18,7 @@ read_cases() {
       fail "$1:$number: not a case, or one whose name is taken: $name"
     case_command[$name]=$command
     case_start[$name]=$start
-    case_seconds[$name]=$seconds
+    case_seconds[$name]=$((seconds * slowness))
     [[ ,$topologies, == *,$2,* && $name =~ $3 ]] || continue
     [[ $start != *+* || $(wc -w <<<"${start//+/ }") -eq $guest_count ]] ||
       fail "$1:$number: $name tells ranks for other guests than $2"

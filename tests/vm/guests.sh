@@ -2,7 +2,7 @@
 # folder for this run), build, image_…, accelerator, kernel_clock, guest_count.
 # shellcheck shell=bash
 
-boot_seconds=120  # 5 s on idle cores, ten times that on crowded ones
+boot_seconds=$((120 * slowness))  # 5 s on idle cores with KVM, ten times that on crowded ones
 guest_memory=2G  # touched when used
 
 declare -A guest_process guest_commands guest_replies  # by guest: process id, descriptors of its job port
