@@ -2,11 +2,7 @@
 #include <Python.h>  // first, as it says itself
 // The order matters to nobody.
 #include "background.cpp"
-#include "errors.cpp"
 #include "flight.cpp"
 #include "group.cpp"
-#include "memory.cpp"
 #include "module.cpp"
-#include "monitored_barrier.cpp"
-#include "sparse.cpp"
 #include "tensors.cpp"

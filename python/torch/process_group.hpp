@@ -34,8 +34,13 @@ class Launch {
   template <class Options>
   Launch(std::shared_ptr<Group> group, c10d::OpType type, const char* operation, const char* title,
          const Options& options, bool is_awaitable = true)
-      : Launch{std::move(group), type, operation, title, options.timeout,
-               is_awaitable && is_awaited(options), true} {}
+      : Launch{std::move(group),
+               type,
+               operation,
+               title,
+               options.timeout,
+               is_awaitable && is_awaited(options),
+               true} {}
   // A message.
   Launch(std::shared_ptr<Group> group, c10d::OpType type, const char* operation, const char* title)
       : Launch{std::move(group), type, operation, title, c10d::kUnsetTimeout, false, false} {}
@@ -132,8 +137,8 @@ class Launch {
     throw_last_error(doing());
   }
   void reduce_here(const void* from, void* into, std::size_t count, const Reduction& how) {
-    require_ok(
-        qpmesh_reduce_local(from, into, count, how.elements.type, how.reduction, &call_), doing());
+    require_ok(qpmesh_reduce_local(from, into, count, how.elements.type, how.reduction, &call_),
+               doing());
   }
   Begun done() {
     count();
@@ -254,9 +259,9 @@ class ProcessGroup final : public c10d::Backend {
   Begun allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
     const bool is_sparse =
         !tensors.empty() && tensors.front().defined() && tensors.front().is_sparse();
-    Launch launch{group(),   c10d::OpType::ALLREDUCE,
+    Launch launch{group(),     c10d::OpType::ALLREDUCE,
                   "allreduce", is_sparse ? "qpmesh:sparse_all_reduce" : "qpmesh:all_reduce",
-                  options,   !is_sparse};
+                  options,     !is_sparse};
     if (is_sparse) {
       require_sum(options.reduceOp, launch.doing());
       launch.open(tensors);
@@ -310,8 +315,8 @@ class ProcessGroup final : public c10d::Backend {
     void* const data = is_root ? source_and_target(launch.flight(), tensor, &options.reduceOp)
                                : source(launch.flight(), tensor, &options.reduceOp);
     return added(launch.run({tensor}, qpmesh_reduce, qpmesh_reduce_async, data,
-                            is_root ? data : nullptr, how.elements.count(tensor),
-                            how.elements.type, how.reduction, root));
+                            is_root ? data : nullptr, how.elements.count(tensor), how.elements.type,
+                            how.reduction, root));
   }
 
   // Tensors of a list may differ in length, as those that ranks give.
@@ -412,8 +417,8 @@ class ProcessGroup final : public c10d::Backend {
 
   Begun reduce_scatter(Tensors& outputs, Lists& inputs,
                        const c10d::ReduceScatterOptions& options) override {
-    Launch launch{group(), c10d::OpType::REDUCE_SCATTER, "reduce_scatter",
-                  "qpmesh:reduce_scatter", options};
+    Launch launch{group(), c10d::OpType::REDUCE_SCATTER, "reduce_scatter", "qpmesh:reduce_scatter",
+                  options};
     const at::Tensor& output = launch.only(outputs);
     const Tensors& input = launch.only(inputs);
     const Reduction how = launch.reduction(options.reduceOp, output);
@@ -452,8 +457,8 @@ class ProcessGroup final : public c10d::Backend {
     const auto ranks = static_cast<std::size_t>(getSize());
     if (output_splits.empty() && input_splits.empty()) {
       if (input.numel() != output.numel() || input.numel() % getSize() != 0)
-        launch.refuse("the input has " + std::to_string(input.numel()) +
-                          " elements, the output " + std::to_string(output.numel()),
+        launch.refuse("the input has " + std::to_string(input.numel()) + " elements, the output " +
+                          std::to_string(output.numel()),
                       "without split sizes both are equally long, and each rank has one of " +
                           std::to_string(getSize()) + " parts");
       return added(launch.run({output}, qpmesh_alltoall, qpmesh_alltoall_async, in, out,
@@ -483,8 +488,7 @@ class ProcessGroup final : public c10d::Backend {
                             &out_blocks, elements.type));
   }
 
-  Begun alltoall(Tensors& outputs, Tensors& inputs,
-                 const c10d::AllToAllOptions& options) override {
+  Begun alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) override {
     Launch launch{group(), c10d::OpType::ALLTOALL, "alltoall", "qpmesh:all_to_all", options};
     if (inputs.empty()) launch.refuse("the list of inputs is empty", "give one each");
     const Elements elements = launch.elements(inputs.front());
@@ -514,9 +518,8 @@ class ProcessGroup final : public c10d::Backend {
     require_tag(launch.doing(), tag);
     const at::Tensor& tensor = launch.only(tensors);
     const Elements elements = launch.elements(tensor);
-    return added(launch.run({tensor}, nullptr, qpmesh_send_async,
-                            source(launch.flight(), tensor), elements.count(tensor), elements.type,
-                            destination, tag));
+    return added(launch.run({tensor}, nullptr, qpmesh_send_async, source(launch.flight(), tensor),
+                            elements.count(tensor), elements.type, destination, tag));
   }
   Begun recv(Tensors& tensors, int source, int tag) override {
     return receive(c10d::OpType::RECV, "recv", tensors, source, tag);
@@ -583,8 +586,8 @@ class ProcessGroup final : public c10d::Backend {
     launch.open(std::move(results));
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const Elements elements = launch.elements(inputs[i]);
-      launch.call(qpmesh_allgatherv, qpmesh_allgatherv_async, sources[i],
-                  elements.count(inputs[i]), blocks[i].get(), elements.type);
+      launch.call(qpmesh_allgatherv, qpmesh_allgatherv_async, sources[i], elements.count(inputs[i]),
+                  blocks[i].get(), elements.type);
     }
     return added(launch.done());
   }

@@ -52,7 +52,7 @@ def store_of(endpoint, folder):
         dist.TCPStore("127.0.0.1", 0, None, True)
         return endpoint, "", {}
     except RuntimeError:
-        return str(folder / "store"), ",store_type=file", {"USE_LIBUV": "0"}
+        return str(folder / "store"), ",store_type=file", {"USE_LIBUV": "0", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 
 
 def test(hosts, host, endpoint, workers, victim):
