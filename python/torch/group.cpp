@@ -65,8 +65,8 @@ class Meeting {
         answer += value.substr(sizeof(int));
       }
     } catch (const Error& error) {  // the others need not find out by themselves
-      set(key(), with_size(0) + static_cast<char>(error.code()) + error.cause() + '\n' +
-                     error.hint());
+      set(key(),
+          with_size(0) + static_cast<char>(error.code()) + error.cause() + '\n' + error.hint());
       throw;
     }
     set(key(), answer);
@@ -91,7 +91,7 @@ class Meeting {
         require_one_size(size, rank_, size_);
         return without_nonces(*answer, bytes);
       }
-      // What was there before this rank came may be of an earlier attempt.
+      // An answer that is older than this rank may be one of an earlier attempt.
       if (was_answered && rank_0_came_anew()) continue;
       if (size == 0 && answer->size() > sizeof size) {
         const std::string text = answer->substr(sizeof size + 1);
@@ -127,7 +127,8 @@ class Meeting {
       } catch (const std::exception& error) {
         if (Clock::now() - begin < limit) store_failed(error);
       }
-      // What the first context of gloo sets first; other keys of the group's prefix are ours.
+      // gloo's first context sets one of these keys first. Other keys of the group's prefix are
+      // ours.
       const std::string number = std::to_string(peer);
       if (has("0/" + number) || has("0/rank_" + number)) {
         throw_error(doing_, QPMESH_MISMATCH,
@@ -295,8 +296,8 @@ std::shared_ptr<Group> Group::meet(const c10::intrusive_ptr<c10d::Store>& store,
                              int timeout_ms) -> int {
     auto& of = *static_cast<Seam*>(context);
     try {
-      const std::string gathered = of.meeting->all_gather({static_cast<const char*>(mine), bytes},
-                                                          milliseconds{timeout_ms});
+      const std::string gathered =
+          of.meeting->all_gather({static_cast<const char*>(mine), bytes}, milliseconds{timeout_ms});
       std::memcpy(all, gathered.data(), gathered.size());
       return 0;
     } catch (...) {

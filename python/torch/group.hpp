@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "qpmesh/qpmesh.h"
 #include "background.hpp"
 #include "errors.hpp"
+#include "qpmesh/qpmesh.h"
 
 namespace qpmesh_torch {
 

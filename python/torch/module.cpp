@@ -3,10 +3,10 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "interpreter.hpp"
-#include "qpmesh/version.h"
-#include "raise.hpp"
 #include "memory.hpp"
 #include "process_group.hpp"
+#include "qpmesh/version.h"
+#include "raise.hpp"
 
 namespace qpmesh_torch {
 namespace {

@@ -13,9 +13,9 @@
 
 namespace qpmesh_torch {
 
-// Waits so long for all ranks, and has ended when it returns. Error: names all that have not come,
-// or, after twice that time, rank 0 alone. The group goes on then. number: of such barriers, from 1
-// on, as this rank counts them.
+// Waits up to timeout_ms for all ranks. Error: names all ranks that have not come, or, after twice
+// that time, rank 0 alone. The group goes on then. number: counts such barriers on this rank, from
+// 1 on.
 inline void monitored_barrier(Group& group, std::uint64_t number, int timeout_ms) {
   using Clock = std::chrono::steady_clock;
   using std::chrono::milliseconds;
@@ -72,7 +72,7 @@ inline void monitored_barrier(Group& group, std::uint64_t number, int timeout_ms
     const auto deadline = Clock::now() + milliseconds{timeout_ms};
     for (std::size_t rank = 1; rank < size; ++rank)
       has_come[rank] = comes_until(receives[rank - 1], deadline) ? 1 : 0;
-    // The ranks that have come are told which have not.
+    // Each rank that has come gets the whole list.
     for (std::size_t rank = 1; rank < size; ++rank)
       if (has_come[rank] != 0) send(has_come, static_cast<int>(rank));
   } else {

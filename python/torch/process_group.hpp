@@ -504,8 +504,8 @@ class ProcessGroup final : public c10d::Backend {
     return added(launch.run({}, qpmesh_barrier, qpmesh_barrier_async));
   }
 
-  // A barrier that has ended; the error names who is missing: one of them, or all. Where rank 0 is
-  // missing, of whom the others hear who has come, each is told of rank 0 alone.
+  // Returns when all ranks have come. Error: names one rank that is missing, or, with
+  // wait_all_ranks, all of them. If rank 0 is missing, it names rank 0 alone.
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override {
     const std::shared_ptr<Group> here = group();
     if (wait_all_ranks)
@@ -541,8 +541,8 @@ class ProcessGroup final : public c10d::Backend {
   }
 
   void setTimeout(std::chrono::milliseconds timeout) { group()->set_timeout(timeout); }
-  // Of calls that begin from now on: they fail on this rank. The communicator is gone with the last
-  // operation in flight.
+  // Makes later calls fail on this rank. The communicator is destroyed with the last operation in
+  // flight.
   void shutdown() { group_.store(nullptr); }
   // Ends the world that the group was made from, on all ranks.
   void abort() {
@@ -674,8 +674,8 @@ class ProcessGroup final : public c10d::Backend {
   }
 
   std::atomic<std::shared_ptr<Group>> group_;
-  // Those that wait for all ranks. They are no collectives: the group goes on when a rank has not
-  // come, which has one less of them then, and the sparse sums of all need one number.
+  // Barriers that wait for all ranks. They are not counted as collectives: a rank that did not come
+  // to one has a lower count, and the tags of sparse sums need the same number on all ranks.
   std::atomic<std::uint64_t> monitored_barriers_ = 0;
 };
 

@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "qpmesh/qpmesh.h"
 #include "flight.hpp"
+#include "qpmesh/qpmesh.h"
 
 namespace qpmesh_torch {
 

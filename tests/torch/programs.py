@@ -143,7 +143,7 @@ def backend_calls():
         assert int(backend.get_error()) == 0, backend.get_error()
     if hasattr(backend, "options"):
         assert backend.options._timeout == seconds(30) and backend.options.backend == "qpmesh"
-    # What was begun between the two is one Work.
+    # Operations within the manager are one Work.
     tensors = [torch.full((3,), job.rank + 1.0), torch.full((2,), job.rank + 2.0)]
     with dist._coalescing_manager(group=ours, async_ops=True) as works:
         for tensor in tensors:
