@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Allgather of floats. Bytes: all blocks together, which every rank has in the end.
 #include "bench/harness/floats.hpp"
 

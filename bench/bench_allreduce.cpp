@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Allreduce, the sum of floats. Bytes: the vector of each rank. Every rank sends and receives
 // 2(N-1)/N of it at least: that is its bus factor.
 #include "bench/harness/floats.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Allreduce in other ways than bench_allreduce's: polled by test(), and of bfloat16. Bytes: the
 // vector of each rank.
 #include <string>

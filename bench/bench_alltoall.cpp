@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Alltoall of floats. Bytes: the vector that each rank gives, a block for every rank, which is as
 // long as the one it gets.
 #include <vector>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Barrier. Nobody may leave before the last has entered; on one node all ranks read the
 // same monotonic clock, so that can be checked.
 #include <chrono>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Broadcast of floats from rank after rank. Bytes: the vector, which every rank has in the end.
 #include "bench/harness/floats.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Gather of floats at rank after rank. Bytes: all blocks together, which the root has in the end.
 #include "bench/harness/floats.hpp"
 

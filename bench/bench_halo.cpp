@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A halo exchange: small messages to and from each of six neighbours, waited for one after another.
 // Bytes: one message. Time: the whole exchange.
 #include <cstdint>

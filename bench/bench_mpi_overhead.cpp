@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What MPI's functions add to a call: small operations of a rank alone, or of several, through
 // MPI_…, the face for C and the face for C++, in turn. Medians of batches, in ns a call; the
 // differences are of each turn, with quartiles.

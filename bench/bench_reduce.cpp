@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reduce, the sum of floats, to rank after rank. Bytes: the vector of each rank.
 #include "bench/harness/floats.hpp"
 

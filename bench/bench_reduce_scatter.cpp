@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reduce_scatter, the sum of floats. Bytes: the vector that each rank gives, of which it gets one
 // block.
 #include "bench/harness/floats.hpp"

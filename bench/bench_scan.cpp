@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Scan and exscan, the sums of floats over the ranks up to each one. Bytes: the vector of each
 // rank. nccl-tests have no bus factor for them: almost every rank sends its vector on once.
 #include "bench/harness/floats.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Scatter of floats from rank after rank. Bytes: the root's vector, of which every rank gets one
 // block.
 #include "bench/harness/floats.hpp"

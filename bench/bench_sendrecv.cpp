@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Point to point between neighbours 0-1, 2-3, …: the time one message takes on its way (half a
 // round trip), and what a window of messages in flight carries, in one direction and in both at
 // once: each out of memory of its own (bandwidth), or all out of the same (rate). An odd last rank

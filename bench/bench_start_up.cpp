@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How long a job takes to start: from the first rank's main to the last one's return from init, of
 // ranks on one host. scripts/start-up runs it for several numbers of ranks and transports.
 #include <fmt/format.h>

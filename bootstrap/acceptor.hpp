@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Who listens, and the connections that have not yet proven that they are ours: at the root of a
 // star, and at every rank that other ranks link with. All of them are served at once; each costs a
 // descriptor and a few hundred bytes, for at most the handshake time.

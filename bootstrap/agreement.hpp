@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What every rank tells every rank after a step of start-up: a failure of one rank becomes the same
 // Error on all.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A world of one: nobody to meet.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Calls one peer until it lets us in: at its addresses in turn, with a handshake (handshake.hpp) at
 // each, and again after a pause. Never waits.
 #pragma once

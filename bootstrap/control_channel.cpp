@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bootstrap/control_channel.hpp"
 
 #include <fmt/format.h>

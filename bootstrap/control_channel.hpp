@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The control channel: one connected stream per peer, kept open from the meeting to the goodbye.
 //
 // To a rank of this host it is the Unix socket of the meeting, with a pidfd. What counts as the end

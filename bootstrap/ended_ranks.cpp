@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bootstrap/ended_ranks.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What qpmesh-run tells ranks that start up: which ranks have ended. Nobody else could say so of a
 // rank that ended before it called init, and the others would wait for it until their deadline.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bootstrap/endpoint.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where the ranks of a star meet: all that one host and TCP differ in.
 #pragma once
 

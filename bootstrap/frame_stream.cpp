@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bootstrap/frame_stream.hpp"
 
 #include <sys/socket.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Whole frames over one non-blocking socket.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How two ranks prove to each other that they know a secret, over a new connection. Everything
 // before the welcome is short and of fixed size: an unauthenticated peer costs its listener a few
 // hundred bytes.

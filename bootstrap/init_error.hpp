@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Errors of a start-up.
 #pragma once
 

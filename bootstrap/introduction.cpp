@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bootstrap/introduction.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What every rank tells every rank before anything else: the first blob of a meeting.
 #pragma once
 

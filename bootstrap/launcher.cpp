@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bootstrap/launcher.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Who this process is, as its launcher says in the environment.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bootstrap/links.hpp"
 
 #include <fcntl.h>

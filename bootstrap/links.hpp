@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How ranks that have heard of each other in the first gather connect and prove who they are, and
 // how ranks of one place hand over their memory.
 //

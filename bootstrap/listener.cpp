@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bootstrap/listener.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where a rank listens for ranks that are not in its place: at which addresses of this host.
 #pragma once
 

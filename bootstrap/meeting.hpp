@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // From "who is there" (a Bootstrap) to ranks that hold each other's memory and know when one dies.
 #pragma once
 

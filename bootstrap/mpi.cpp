@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "qpmesh/mpi.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where the secret of a job over TCP comes from.
 #include <fcntl.h>
 #include <fmt/format.h>

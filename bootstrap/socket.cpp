@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bootstrap/socket.hpp"
 
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Stream sockets: Unix ones between processes of one host, where descriptors travel and the kernel
 // says who is there; TCP between hosts, with a kernel that notices a dead one.
 //

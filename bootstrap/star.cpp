@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bootstrap/star.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A star: rank 0 gathers everyone's blob and gives all of them back. Start-up only; O(N) messages
 // at the root, no threads.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The root's half of the star. One poll over the listening socket, the unauthenticated peers
 // (connected, not yet proven) and the members: nobody waits for anybody else's handshake.
 #include <fmt/format.h>

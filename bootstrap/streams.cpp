@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bootstrap/streams.hpp"
 
 #include <fmt/format.h>

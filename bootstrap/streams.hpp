@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Connected streams between ranks that have heard of each other, once for each pair: the higher
 // rank calls, the lower one listens. Both sides prove by the handshake (handshake.hpp) that they
 // know the listener's key; the caller's hello says which rank it is. The listener counts the stream

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # The preset arm64: Debian's cross compiler, the libraries that scripts/arm64-sysroot unpacks, and qemu-user for programs.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Run by cpack when it has installed a package's files, before it packs them.
 if(NOT CPACK_GENERATOR STREQUAL "DEB")
   return()

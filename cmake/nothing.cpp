@@ -1,1 +1,2 @@
+// SPDX-License-Identifier: MIT
 // What qpmesh_precompile() makes needs a source.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # What is installed, in three parts: runtime (the shared library), tools, development (headers, static libraries, packages, examples).
 include(GNUInstallDirs)
 # Packagers give absolute folders, too. These are found from the prefix, for the tree may be moved.

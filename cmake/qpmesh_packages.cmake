@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Packages of the three parts: cpack in the build folder makes Debian's, cpack -G RPM others'. scripts/packages builds them for many releases.
 #
 # Debian          RPM

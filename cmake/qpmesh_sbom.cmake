@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # The software bill of materials (SPDX 2.3, JSON): what this build is made of, in which versions, and how each part is joined to it. It is installed with the licences of
 # what is inside the binaries.
 set(sbom ${PROJECT_BINARY_DIR}/sbom/qpmesh.spdx.json)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # How every target of this tree is compiled, and the packages it is compiled with.
 
 # What the library cannot do without: all that is missing is told at once, by the names of Debian's packages.

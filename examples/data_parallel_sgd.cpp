@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Logistic regression by stochastic gradient descent, data parallel: the samples of every batch are
 // dealt out to the ranks, each computes the gradient of its own, and one allreduce makes them the
 // gradient of the whole batch. All ranks take the same step, because every rank gets the same bits;

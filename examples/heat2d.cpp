@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Heat in a square plate whose upper edge is hot: every point becomes the mean of its four
 // neighbours, again and again (Jacobi). The ranks share the plate as a grid of tiles; before each
 // step they exchange the tiles' edges, and now and then ask whether anything still moves. At the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The smallest whole program: join the job, reduce a vector over all ranks, leave together.
 //   qpmesh-run -np 4 example_hello      mpirun --oversubscribe -np 4 example_hello example_hello
 #include <qpmesh/qpmesh.hpp>

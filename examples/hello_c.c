@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* The smallest whole program in C: join the job, reduce a vector over all ranks, leave together.
      cc -std=c99 hello_c.c $(pkg-config --cflags --libs qpmesh) -o hello_c && qpmesh-run -np 4
    hello_c */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Numbers travel around a ring: in every step each rank hands on what it got last and takes its
 // neighbour's, in one sendrecv, so that nobody waits for somebody who waits for it. After N-1 steps
 // every rank has seen the number of every other; an allreduce asks whether that holds everywhere.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A small language model, trained by all ranks on data of their own: PyTorch's DistributedDataParallel over qpmesh.
 
     torchrun --nproc_per_node 2 examples/torch_training.py           # or: qpmesh-run -np 2 python3 examples/torch_training.py

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Who has Python's interpreter: a thread that lets go of it, and one that takes it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // An Error of the library as the exception of a Python module: its text, with its fields.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """pip install ./python (with --no-build-isolation where nothing may be fetched): builds the library and the module by CMake."""
 
 import importlib.util

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Hosts, as far as sockets can tell: network namespaces that a cable joins. For scripts/compare, start-up and two-hosts."""
 import contextlib
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Shared by scripts/test, scripts/bench and scripts/format; sourced, not run. Needs bash, set -euo pipefail.
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

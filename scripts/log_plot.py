@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A plot of time against size, both logarithmic, as SVG: for scripts/compare."""
 import math
 from xml.sax.saxutils import escape

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The pages as a static site: site.py FOLDER. README is its main page; build/reference/html goes beside them, where it was made.
 
 A table with a column named "ratio" gets a plot of it. Every link of the site is followed, and one that leads nowhere is an error."""

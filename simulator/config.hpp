@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a simulated network promises and how badly it behaves within its promises.
 #pragma once
 

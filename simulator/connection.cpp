@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "simulator/connection.hpp"
 
 namespace qpmesh::simulator {

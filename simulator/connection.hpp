@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The data path as messaging sees it: one endpoint of the fabric.
 #pragma once
 

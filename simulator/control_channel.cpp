@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "simulator/control_channel.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The simulated control channel: frames of each pair in order, each after a delay; a
 // goodbye or a death is a pair's last event.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "simulator/fabric.hpp"
 
 #include <fmt/format.h>

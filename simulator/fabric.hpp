@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The data path of the simulated network: what is registered where, which endpoints are connected,
 // which writes are on their way. May allocate everywhere: it stands for devices, not for the code
 // under test.

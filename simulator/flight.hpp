@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A write or a read on its way: where its bytes come from, the pieces they are cut into, how far it
 // is.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What ranks of a simulated node know of each other's memory: all of it lies in this process. A
 // dead rank has no memory any more.
 #pragma once

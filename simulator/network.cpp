@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "simulator/network.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A whole network in one process and one thread, in virtual time: what the
 // simulation harness builds ranks on.
 //

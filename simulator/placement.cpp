@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The way of a write, and of a read: posted → pieces placed, one event each → fence (flag stored,
 // immediate delivered) → retired → completed. Strict order begins a write when the one before it
 // has retired; relaxed order begins it when it is posted. Retiring and completing follow the order

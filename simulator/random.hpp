@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The one source of chance in a simulation: the same seed gives the same numbers on every machine,
 // which <random>'s distributions do not promise.
 #pragma once

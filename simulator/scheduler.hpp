@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Virtual time: what will happen when, which ranks want to be stepped, and the trace of it all.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A rank's world in a simulation: time is virtual, randomness is seeded, calls
 // fail where its fail points say so.
 #pragma once

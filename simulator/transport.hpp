@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Set-up: a rank's port to the simulated network.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a tool has to say, on its stdout or into a file.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // qpmesh-doctor: what is wrong on this host and, as ranks of a job, between every pair of them, and
 // the command that mends it.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // qpmesh-info: what this host offers, what qpmesh would choose of it, and why; and which algorithm
 // runs a call.
 #include <fmt/format.h>

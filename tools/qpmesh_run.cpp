@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // qpmesh-run: the ranks of a job, on this host or on several over ssh, without a launcher
 // installed.
 #include <fcntl.h>

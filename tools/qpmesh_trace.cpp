@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // qpmesh-trace: the timelines of a job's ranks (QPMESH_TRACE) on one clock, and who was late.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A process of Gloo alone, over TCP, which Open MPI's launcher starts and which links no MPI:
 // scripts/compare runs it in turn with our programs. Samples are taken by the very functions that
 // take ours; rank 0 prints them, a line a size: bytes and microseconds per call.

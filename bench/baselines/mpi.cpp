@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bench/baselines/mpi.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // MPI as a baseline. This header knows no MPI, so that only one file is compiled against it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The calls of MPI that we compare with, for the baseline in our own processes and for
 // scripts/compare's processes of MPI alone. Only what knows no qpmesh but its headers.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A process of MPI alone, with the settings that its mpirun gave it: scripts/compare builds this
 // with each MPI's compiler wrapper and runs it in turn with our programs. Samples are taken by the
 // very functions that take ours; rank 0 prints them, a line a size: bytes and microseconds per

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One row per library that this build can compare with.
 #include "bench/harness/baseline.hpp"
 

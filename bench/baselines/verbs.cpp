@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bench/baselines/verbs.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The device itself as a baseline: what one RDMA write and a stream of them take between the same
 // two processes, measured as ib_write_lat and ib_write_bw do. Nothing is matched, checked or
 // delivered.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """allreduce of numpy arrays: the module qpmesh beside mpi4py over Open MPI, whole jobs in turn.
 
     python3 bench/consumers/python_beside_mpi4py.py [--build build/release] [--ranks 2,4] [--turns 5]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Programs of PyTorch's kind over qpmesh beside gloo: in one run, in turn, medians of rounds.
 
     PYTHONPATH=build/release/python build/release/bin/qpmesh-run -np 2 python3 bench/consumers/torch_beside_gloo.py WHAT [--threads 2]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Another library's way of making the same calls, on the same buffers and in the same processes.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bench/harness/best_row.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The chosen algorithm beside every one that could run, each forced, on the same buffers.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How a vector is cut into one block for each rank, in elements.
 #pragma once
 

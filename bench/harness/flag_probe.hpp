@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The least that two cores must do to agree: store to a cache line of one's own, load the
 // others'. Nothing that exchanges data through shared memory is faster, so these are the
 // limits that small messages are held against.

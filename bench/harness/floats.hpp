@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the collectives' programs share: a vector of floats goes in, one comes out, and what it must
 // hold is known.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bench/harness/google.hpp"
 
 #include <benchmark/benchmark.h>

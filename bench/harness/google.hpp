@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The seam to Google Benchmark: names, filters, lists and files are its, samples and rows are ours.
 #pragma once
 

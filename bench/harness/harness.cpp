@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bench/harness/harness.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a benchmark program is made of. A program describes its series and their cases; the harness
 // does the rest: options, samples, verification, baseline, rows, files.
 #pragma once

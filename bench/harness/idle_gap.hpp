@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Was the machine ours? Who does nothing but read the clock sees every time that somebody else had
 // its core.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bench/harness/limits.hpp"
 
 #include <fcntl.h>

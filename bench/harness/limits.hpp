@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the machine allows: the number that a row's share is measured against.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The memory that a benchmark sends from and receives into, of the kind that --buffers names.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Memory of one process alone, page-aligned as in the peers' own benchmarks.
 #pragma once
 

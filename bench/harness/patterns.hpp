@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Who sends what to whom in the programs of messages: ours and the peers' do the same.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the user of a benchmark asked for and cannot have. Every rank reads the same command line
 // and finds the same mistake, so one of them is enough to say it.
 #pragma once

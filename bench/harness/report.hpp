@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Rows for people and scripts: one line a size, columns separated by spaces, comments begin with
 // '#'.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How times are taken. A sample is a batch of back-to-back calls between two clock reads: one clock
 // read costs as much as a third of a small call. Its value is the slowest rank's time divided by
 // the batch. All decisions follow from values that every rank shares, so that ranks never disagree

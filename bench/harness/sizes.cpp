@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bench/harness/sizes.hpp"
 
 #include <fmt/format.h>

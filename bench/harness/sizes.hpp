@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Byte counts as people write them: 4, 64KiB, 16MiB.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The least that ranks must do to add up long vectors in memory that all of them map: each adds its
 // slice from all inputs in one pass, then copies the others' slices. By hand: flags, loops over
 // floats, memcpy; what allreduce on Buffers is held against.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a row says about its samples. Medians and quartiles only: on a shared
 // machine a mean is a report on the neighbours.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bench/harness/verify.hpp"
 
 namespace qpmesh::bench {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reference data. Inputs are a hash of (seed, rank, index), so any rank can compute what any other
 // put in, and a byte that went to the wrong place has the wrong value. Outputs are poisoned before
 // a checked run, so that a call that does nothing is wrong everywhere.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a call costs beside waiting: a rank that is alone, so that nothing is waited for; and what
 // it costs more where several threads may call.
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reductions as this processor does them, each beside the scalar kernel of the same reduction.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The machine's limits, by the shortest code that reaches them.
 #include <sys/eventfd.h>
 #include <sys/mman.h>

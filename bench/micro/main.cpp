@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // bench_micro: the machine's limits, our innermost steps and reductions, as medians of samples.
 // What has a reference (a flag exchange between two cores, libc's copy, the scalar kernel) is
 // compared with it, sample by sample; exit code 1 when something costs more than its bound.

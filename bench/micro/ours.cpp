@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the library's innermost steps cost, to be held against one flag exchange
 // between two cores of the same run.
 #include <sys/eventfd.h>

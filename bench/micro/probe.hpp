@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A number about the machine or about a part of the library: samples of
 // nanoseconds per operation, medians printed.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Two pinned threads that start a measured section together.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What no algorithm can beat under the model.
 #pragma once
 

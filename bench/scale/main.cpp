@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // bench_scale: the time that each algorithm would take on thousands of ranks, by simulation and by
 // its closed form.
 #include <fmt/format.h>

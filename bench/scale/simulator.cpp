@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bench/scale/simulator.hpp"
 
 #include <fmt/format.h>

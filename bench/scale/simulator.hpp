@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The shipped algorithms in virtual time: every rank runs the coroutine that the library runs, on a
 // machine that is the model of collectives/cost.hpp and nothing else. No data moves, and memory is
 // only addresses, so that 64 MiB on 16384 ranks fit.

@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: MIT
 ! An asynchronous allreduce from Fortran: iso_c_binding alone.
 !   gfortran allreduce.f90 -lqpmesh -o allreduce && qpmesh-run -np 4 allreduce
 module qpmesh

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // An asynchronous allreduce from Go.
 //   go build allreduce.go && qpmesh-run -np 4 allreduce
 package main

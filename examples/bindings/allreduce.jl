@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # An asynchronous allreduce from Julia.
 #   LD_LIBRARY_PATH=… qpmesh-run -np 4 julia allreduce.jl
 const lib = "libqpmesh"

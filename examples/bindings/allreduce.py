@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # An asynchronous allreduce from Python, without a launcher: two processes find each other by a gather of
 # their own. The binding is ctypes alone.  LD_LIBRARY_PATH=… python3 allreduce.py
 import ctypes as c

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // An asynchronous allreduce from Rust.
 //   rustc allreduce.rs -L … -l qpmesh && qpmesh-run -np 4 allreduce
 use std::ffi::{c_char, c_int, c_void, CStr};

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # The average of what the ranks have in a vector, such as gradients.
 import sys
 

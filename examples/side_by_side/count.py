@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The table of docs/from-mpi.md: of each program here, in each form, how many lines of code and how many calls.
 
 Lines: neither empty nor comments alone; C and C++ as clang-format lays them out. Calls: places where the program calls the

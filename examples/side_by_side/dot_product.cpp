@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The inner product of two vectors that lie in parts on the ranks.
 #include <qpmesh/qpmesh.hpp>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Rank 0 gives tasks to workers, one of which is killed: its task is done by another one.
 #include <qpmesh/qpmesh.hpp>
 

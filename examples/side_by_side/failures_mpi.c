@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Rank 0 gives tasks to workers, one of which is killed: its task is done by another one. MPI does
 // not tell of the death: who is silent for two seconds counts as dead.
 #include <mpi.h>

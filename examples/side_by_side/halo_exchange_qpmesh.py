@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Each rank has a part of a line of points, and needs one point more at either end: its neighbours'.
 import sys
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # A sum over the ranks is under way while each rank computes something else.
 import sys
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # C = A B, all three cut into a block for each rank of a grid (SUMMA): for each k, column k of A goes
 # along the rows of the grid, row k of B down its columns, and each rank adds their product.
 import sys

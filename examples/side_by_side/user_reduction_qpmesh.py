@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Mean and variance of samples that lie on the ranks, in one pass: parts are merged by a function.
 import sys
 from functools import reduce

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Rank 0 gives tasks to whoever is free: a result, at first an empty one, asks for the next task.
 import sys
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Ranges whose elements have a type that is known when the program runs: what bindings, arrays and
 // tensors have.
 #pragma once

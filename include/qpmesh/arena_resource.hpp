@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Containers whose memory peers can reach without a copy.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Vectors that are cut into a block for each rank, of lengths of their own: what makes a v-form.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The seam for embedding: whoever can gather one small blob from every rank can start a mesh.
 #pragma once
 

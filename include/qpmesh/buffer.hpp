@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Memory that peers can reach without a copy.
 #pragma once
 

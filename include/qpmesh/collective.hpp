@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The collective operations, and how a vector is cut for them.
 #pragma once
 

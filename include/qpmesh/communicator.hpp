@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The face of the library: an ordered group of ranks and what they can do together.
 #pragma once
 

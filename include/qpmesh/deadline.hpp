@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Points in time. Only the monotonic clock is ever read, so that a change of
 // the wall clock moves no deadline.
 #pragma once

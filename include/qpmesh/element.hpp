@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What may be sent, what may be received into, and what can be reduced.
 #pragma once
 

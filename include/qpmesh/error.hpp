@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the world or the caller does wrong, as one exception type. A broken invariant of the library
 // asserts instead; docs/errors.md tells the two apart.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the shared library shows: it is compiled with -fvisibility=hidden, and everything without
 // this mark stays inside.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The ranks of a communicator as points of a grid: who is whose neighbour.
 #pragma once
 

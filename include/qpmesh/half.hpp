@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The two 16-bit floating types: storage and exact conversions. Arithmetic is done in float.
 #pragma once
 

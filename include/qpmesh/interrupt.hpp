@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // For interpreters: how a wait ends when its user has had enough of it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A reduction on one rank alone.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A message that was matched, and is received later.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Start from a running MPI: link qpmesh::mpi_bootstrap.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One documented struct for everything that can be set. Each field has its environment variable;
 // docs/options.md is the table with unit, range and default, and tests hold the two together.
 #pragma once

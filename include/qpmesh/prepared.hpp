@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A call that is made again and again.
 #pragma once
 

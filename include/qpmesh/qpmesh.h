@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The library for C (C99 and later) and for every language that can call C. What each function does
 // is what the C++ function of that name does (<qpmesh/qpmesh.hpp> says it in full); docs/c.md has
 // both side by side, and the rules for bindings. There is nothing here but functions, plain structs

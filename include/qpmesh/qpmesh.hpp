@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Everything a program needs: #include <qpmesh/qpmesh.hpp>. Apart are the MPI bootstrap, in
 // <qpmesh/mpi.hpp>, and ArenaResource, in <qpmesh/arena_resource.hpp>, for <memory_resource> is long.
 #pragma once

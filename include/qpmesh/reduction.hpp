@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How elements of several ranks become one.
 #pragma once
 

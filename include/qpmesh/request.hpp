@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // An operation in flight.
 #pragma once
 

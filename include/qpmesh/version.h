@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which qpmesh this is, for C and C++. The one place where the number stands: CMake reads it here.
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* MPI over qpmesh: the interface of MPI 5.0 with the standard's ABI, so that a program compiled
  * here runs with every library of that ABI, and the other way around. docs/mpi.md says what is
  * there. */

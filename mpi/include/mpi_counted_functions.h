@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Read by mpi.h twice: the functions that take counts, with int and with MPI_Count.
  * Those that are MISSING the library does not have. */
 /* clang-format off */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Read by mpi.h: the functions that take no counts, or counts of one width.
  * Those that are MISSING the library does not have. */
 /* clang-format off */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "attribute.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Attributes: what a program hangs on communicators and datatypes, under keys of its own.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Buffered sends.
 #include "bsend.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Buffered sends: the memory that a program attaches, and what of it is in use.
 #pragma once
 

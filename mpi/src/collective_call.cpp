@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "collective_call.hpp"
 
 namespace qpmesh::mpi {

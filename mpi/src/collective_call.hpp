@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How a collective of MPI is made: its arguments, a call in one of three ways, and how its entries
 // are defined. What only moves is moved as bytes.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Collectives that reduce.
 #include "collective_call.hpp"
 

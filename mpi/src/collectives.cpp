@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The barrier, and collectives that move.
 #include "collective_call.hpp"
 

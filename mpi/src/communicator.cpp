@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Communicators: made, compared, named, freed.
 #include "communicator.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Communicators: qpmesh's, with what MPI hangs on them.
 #pragma once
 

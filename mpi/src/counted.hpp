@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Objects behind handles: counted, because a program may free a handle while operations, or other
 // objects, still use what is behind it.
 #pragma once

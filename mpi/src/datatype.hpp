@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Datatypes: what elements are, and where their bytes lie.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How functions of MPI are defined: under PMPI_, and weakly under MPI_, so that a tool may put
 // itself in front of them.
 //

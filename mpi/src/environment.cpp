@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The process: MPI's beginning and end, and what it tells of itself.
 #include "environment.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The process: whether MPI has begun, and what it has then.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Errors: from what the library said, or from an argument that means nothing, to the error handler
 // of a communicator.
 #pragma once

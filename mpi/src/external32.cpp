@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "external32.hpp"
 
 #include <algorithm>

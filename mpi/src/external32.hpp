@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The format external32: big-endian, with lengths that are the same everywhere.
 #pragma once
 

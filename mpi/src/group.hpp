@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Groups: ordered ranks, by their ranks in MPI_COMM_WORLD.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // For Fortran, whose bindings are somebody else's library: handles as numbers, and what it tells of
 // its types. Predefined handles are their values; others get numbers when they are asked for, and
 // keep them.

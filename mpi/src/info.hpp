@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Hints: pairs of texts, in the order in which their keys came.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where the bytes of an element lie: runs, and loops around them. A vector is one loop, however
 // long, so that its elements move in a loop of the processor's and not in a list's.
 #pragma once

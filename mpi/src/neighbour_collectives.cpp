@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Collectives of neighbourhoods: each is one exchange of all ranks' blocks.
 #include <algorithm>
 #include <utility>

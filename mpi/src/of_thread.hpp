@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What each thread has of its own.
 #pragma once
 

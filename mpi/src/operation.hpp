@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Operations: what reductions do with elements, as MPI says it and as qpmesh takes it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // MPI_Pack and its like.
 #include <cstring>
 #include <limits>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Messages: every send and receive comes down to bytes from one place to another, so that a program
 // may send one type and receive another of the same values.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The types that are there from the beginning.
 #include <bit>
 #include <utility>

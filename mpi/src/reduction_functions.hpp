@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reductions of types that qpmesh has none for.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Requests: an operation of qpmesh in flight, or what stands for one, with what is left to be done
 // at its end.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Requests: waited for, tested, started, cancelled, freed.
 #include <algorithm>
 #include <atomic>

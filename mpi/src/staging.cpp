@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "staging.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Between the program's buffers and the bytes that qpmesh moves: a buffer whose elements lie in one
 // piece is used as it is, others are packed into memory of this call's, before it and after it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Statuses: how a receive, or what is none, ended.
 #pragma once
 

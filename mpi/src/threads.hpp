@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Threads that are in MPI at once, under MPI_THREAD_MULTIPLE: what a call does to an object is done
 // before or after what another one does to it (MPI 5.0, 11.6.1).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Topologies: who a rank's neighbours are.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Types of a part of an array: a block of it, or what a rank has of one that is distributed.
 #include <algorithm>
 #include <span>

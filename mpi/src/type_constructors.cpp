@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What makes types of types. Each becomes a list of parts; what was given is kept as it was said.
 #include <algorithm>
 #include <span>

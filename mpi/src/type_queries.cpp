@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The life of types, and what is asked of them.
 #include <algorithm>
 #include <cstring>

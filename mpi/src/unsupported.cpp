@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Functions of the standard that are not there, MISSING in mpi_functions.h: they exist, so that
 // programs link and start, and each is an error with its name, whoever calls it.
 #include <atomic>

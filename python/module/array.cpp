@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "module/array.hpp"
 
 #include <pybind11/numpy.h>

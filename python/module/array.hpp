@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What Python gives as data: an array in memory, or a number by itself.
 #pragma once
 

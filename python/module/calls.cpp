@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "module/calls.hpp"
 
 #include <climits>

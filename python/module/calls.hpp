@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Each call in two forms: one that waits, and one that returns a request.
 //
 // pybind11 takes 250 ns to call a function and 100 more for each argument that has a name; a small

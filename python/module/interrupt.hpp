@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Signals that come while a call of the main thread waits: Python's handlers run meanwhile, and
 // what one of them raises, such as KeyboardInterrupt, ends the wait and is what the call raises.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The module qpmesh._library: what Python cannot do itself. qpmesh/__init__.py is what users
 // import.
 #include "module/module.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A call of Python's while it runs: the arrays that it keeps, and what it returns.
 #pragma once
 

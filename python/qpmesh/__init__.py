@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Collectives and messages between processes: shared memory on a host, RDMA or TCP between hosts.
 
     import numpy, qpmesh

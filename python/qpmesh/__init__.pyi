@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Types of the module. What calls do stands in their docstrings and in docs/python.md."""
 
 from types import TracebackType

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Requests in asyncio: `await world.allreduce_async(values)`. The loop sleeps in its own selector, on the library's
 descriptor, and there is no thread. What is awaited has no limit of its own: asyncio.wait_for sets one."""
 

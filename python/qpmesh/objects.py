@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Objects of Python between ranks, pickled: for what is no array, and not for speed. Only ranks of one job, who
 trust each other, meet; what comes is executed as pickle does it."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """python -m qpmesh.run -n 4 program.py …: qpmesh-run with this Python for the program."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A backend of torch.distributed: import qpmesh_torch, then init_process_group("qpmesh").
 
 Error has code (as "peer_dead"), peer, operation, cause, system_error and hint. docs/torch.md says the rest.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Loads the backend's library for the torch that is imported here. Compiles it first if there is none: no binary can serve two versions of torch."""
 
 import contextlib

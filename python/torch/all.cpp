@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The whole extension as one source: torch's headers take most of a minute to read.
 #include <Python.h>  // first, as it says itself
 // The order matters to nobody.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "background.hpp"
 
 #include <poll.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The threads that carry on what the program's own threads have left.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What goes wrong, as torch's users see it.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Prints, as a list of CMake's, torch's version, its folder, and 1 where its strings are of the new ABI."""
 
 import os

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <Python.h>  // first, as it says itself
 
 #include "flight.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Ranks that have met.
 #pragma once
 

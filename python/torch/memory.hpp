@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Tensors in memory that the other ranks of the host reach without a copy.
 #pragma once
 

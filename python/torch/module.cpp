@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The module qpmesh_torch._library. qpmesh_torch/__init__.py is what users import.
 #include <pybind11/chrono.h>
 #include <torch/csrc/utils/pybind.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The barrier that names the ranks that are missing.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // torch.distributed's interface over the library's for C.
 #pragma once
 

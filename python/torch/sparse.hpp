@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A sum of sparse tensors, whose ranks differ in how many elements they have.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "tensors.hpp"
 
 #include <ATen/MemoryOverlap.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Tensors as vectors of elements that the library knows.
 #pragma once
 

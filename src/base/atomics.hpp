@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The words that two ranks share, and how they are loaded and stored.
 //
 // Code that shares words is a template over a policy with these functions. The library instantiates

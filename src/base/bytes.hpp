@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Fixed-width little-endian encoding of what ranks exchange, and arithmetic that says when it
 // overflows.
 #pragma once

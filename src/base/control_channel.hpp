@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bootstrap's connections, kept open: who is alive, who aborted, who
 // disagreed. Slow and rare; never on the hot path.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The few instructions that C++ has no word for.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "base/cpu_copy.hpp"
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Copies of vectors, at one speed wherever source and target lie.
 //
 // memcpy copies a few KiB and more by `rep movsb`, which on some processors is 2 to 20 times slower

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "base/encryption.hpp"
 
 #include <sodium.h>

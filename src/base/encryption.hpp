@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Encryption of what goes over a connection between two ranks (QPMESH_ENCRYPT). Each rank makes a
 // key pair for a meeting and shows its public key to all; two of them agree on a key for each
 // direction (X25519, libsodium's crypto_kx), which is used for one connection and leaves no memory

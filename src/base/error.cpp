@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "qpmesh/error.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Errors that are thrown in many places. A cause is formatted from values that are taken one by one
 // and not by reference: a caller's hot path then keeps them in registers.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Who copies how much of what one process reads out of another's memory, when both wait for it: the
 // reader begins, and the other one may fill the rest into the reader's private memory.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Whether who waits is to wait no longer (qpmesh/interrupt.hpp).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "base/library.hpp"
 
 #include <dlfcn.h>

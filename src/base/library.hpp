@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A shared library that is opened while the program runs, for what not every host has.
 #pragma once
 

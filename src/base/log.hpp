@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Log lines for people: rare, one write(2) each, to stderr, prefixed with the rank. Never on the
 // hot path.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "qpmesh/options.hpp"
 
 #include <fmt/format.h>

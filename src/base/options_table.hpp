@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The options as data: what each field of qpmesh::Options is called in the
 // environment, what it may be, and what it means.
 #pragma once

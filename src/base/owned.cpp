@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "base/owned.hpp"
 
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Handles that own: a descriptor is closed, a mapping unmapped, when its owner goes.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which process made something. A child that is forked off has copies of all handles, and none of
 // what they stand for is its own.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "base/process_memory.hpp"
 
 #include <poll.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Private memory of another process of this host, copied by process_vm_readv(2) and
 // process_vm_writev(2): once, and without the owner's doing.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What is known of a rank once all ranks have met: start-up learns it, everything else reads it.
 #pragma once
 

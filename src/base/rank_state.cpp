@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "base/rank_state.hpp"
 
 #include <fcntl.h>

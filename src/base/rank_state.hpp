@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a rank does, in one word that who has started it reads (qpmesh-run --states). A word for
 // each rank lies in a file that the launcher makes and the rank maps. It stands for itself: its
 // stores and loads are relaxed, and order nothing else.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "base/run_delay.hpp"
 
 #include <fcntl.h>

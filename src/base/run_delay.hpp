@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How long a thread was ready to run and had to wait for a core: while it did, no clock says
 // anything of what it was doing.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "base/system.hpp"
 
 #include <sodium.h>

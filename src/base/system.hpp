@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Everything the library asks of the world that a test wants to decide: the
 // time, randomness, and whether a call fails.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Text that people type: numbers with units, and words that they meant otherwise.
 #pragma once
 

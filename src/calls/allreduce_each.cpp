@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // An allreduce of several vectors as one operation. Each long one is a call by itself, at the same
 // time as the others; short ones go together, as one call on a copy: two copies of them cost less
 // than calls. The list is counted as a call that moves nothing: so ranks whose lists differ see it

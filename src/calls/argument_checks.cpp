@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "calls/argument_checks.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a caller's arguments must be before anything is sent or counted. Every check throws
 // Error{bad_argument} with the value and what to do.
 #pragma once

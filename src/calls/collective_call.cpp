@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The checks of each collective, and how it starts.
 #include <algorithm>
 #include <numeric>

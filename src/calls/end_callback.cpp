@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "calls/end_callback.hpp"
 
 #include <utility>

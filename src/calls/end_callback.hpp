@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Tasks that wait for the end of an operation, when nobody else does.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "calls/gather_values.hpp"
 
 #include "calls/pending_operation.hpp"

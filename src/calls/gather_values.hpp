@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What calls of the library itself learn of all ranks.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "calls/pending_operation.hpp"
 
 #include <fmt/format.h>

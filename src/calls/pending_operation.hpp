@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The entry of a call, and an operation in flight on behalf of a caller: started, waited for, and
 // settled.
 #pragma once

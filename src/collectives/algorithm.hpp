@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What an algorithm is, and what it is called with.
 #pragma once
 

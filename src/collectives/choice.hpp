@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which algorithm runs a call. On one node that is measured while the program runs: the members of
 // a communicator try the rows that give the same bits, and agree on the fastest
 // (docs/decisions/0021). Elsewhere so are collectives that only move data; reductions are

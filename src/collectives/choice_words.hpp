@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The words by which the members of a node agree which row runs the calls of a class, and the order
 // in which they are written and read. Templates over their atomics: tests/explore runs them in
 // every interleaving.

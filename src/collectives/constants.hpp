@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The constants from which times are predicted: which algorithm runs between nodes, and which ones
 // are tried first on one node, where they are measured then.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "collectives/cost.hpp"
 
 #include "base/fill_guard.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What an algorithm's time is predicted from.
 #pragma once
 

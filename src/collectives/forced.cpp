@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "collectives/forced.hpp"
 
 #include <fmt/format.h>

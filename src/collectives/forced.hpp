@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The algorithms that somebody wants, whatever they cost (QPMESH_ALGORITHMS).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "collectives/group.hpp"
 
 #include "messaging/elements.hpp"

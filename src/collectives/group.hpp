@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What an algorithm sees of the world: ordered ranks, and sends and receives that it awaits.
 //
 // Everything awaited here is trivially destructible and made by functions (the law of tasks).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The two levels of a communicator whose ranks are on several nodes, several of them on some: ranks
 // of a node load each other's memory, and the nodes are joined by messages. An algorithm of such a
 // communicator awaits one of the node, one between nodes, and one of the node again; each is a row

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "collectives/network_trials.hpp"
 
 #include <algorithm>

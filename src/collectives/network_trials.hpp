@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // When which row of a class of calls is tried where its members share no memory, and what follows
 // from the times: numbers alone.
 //

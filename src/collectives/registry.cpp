@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "collectives/registry.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Every algorithm.
 #pragma once
 

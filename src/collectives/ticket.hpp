@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // An order in which calls go on with something, one after another.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // When which row of a class of calls is tried, and what follows from the times: numbers alone.
 //
 // A class is the calls of one collective whose vectors have about one length. Its members count its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "context/allocations.hpp"
 
 #include "qpmesh/error.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The Buffers of a context: memory in this rank's arena that has an owner, and that devices may
 // know.
 #pragma once

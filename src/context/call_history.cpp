@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "context/call_history.hpp"
 
 #include <fmt/format.h>

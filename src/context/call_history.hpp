@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What this rank has called: its last operations, for the message that says why one did not end,
 // and the collectives of a communicator, by which two ranks see that they called different ones.
 //

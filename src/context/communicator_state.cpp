@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "context/communicator_state.hpp"
 
 #include <fmt/format.h>

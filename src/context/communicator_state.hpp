@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A group inside a context, and the state of its operations.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "context/context.hpp"
 
 #include <fmt/format.h>

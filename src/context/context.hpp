@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What init makes: connections, arena, engine, messaging and control channel of
 // one rank. Communicators are groups inside it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "context/control_frames.hpp"
 
 #include <algorithm>

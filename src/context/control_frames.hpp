@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What ranks tell each other over the control channel. Read like a stranger's.
 #pragma once
 

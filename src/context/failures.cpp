@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a context learns of its peers, from the control channel and from messaging, and what follows
 // for its communicators.
 #include <fmt/format.h>

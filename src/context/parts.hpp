@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a context is built from.
 #pragma once
 

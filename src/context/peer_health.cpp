@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "context/peer_health.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What this rank knows of how the ranks of its context fare: every death, goodbye and failed link,
 // and the abort of all. One table; what follows for communicators is the context's to do.
 #pragma once

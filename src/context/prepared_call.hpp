@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A collective's call that was checked, and what follows from its arguments. A program calls most
 // of its collectives again and again with the same ones: a call like the last one of its collective
 // is not checked again, nor one that differs in the root alone. Layouts are alike by what stands in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "context/trace.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What others see of this rank's calls: a timeline, in a file for ui.perfetto.dev and qpmesh-trace
 // (QPMESH_TRACE), and what it does now, for qpmesh-run --states.
 //

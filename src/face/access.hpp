@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the library does with handles and users cannot: it makes them, looks into them, and makes
 // calls whose types were taken off.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // For C: the collectives. Each is described once, by a function of what all of them share; its
 // blocking and its asynchronous call are two ways to make what that describes.
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Errors for C, and how a call is made.
 #include "face/c_interface.hpp"
 

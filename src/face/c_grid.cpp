@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // For C: the ranks of a communicator as points of a grid.
 #include <algorithm>
 #include <limits>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the files of the face for C share: handles for objects, codes for exceptions, numbers for
 // types. Everything else is the C++ face's.
 #pragma once

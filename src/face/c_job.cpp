@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // For C: how a rank joins and leaves, its groups, and memory that peers reach.
 #include <algorithm>
 #include <atomic>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // For C: requests, and point to point.
 #include <array>
 #include <chrono>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The public face over the floors below: arguments are checked, the operation
 // is started, and waited for or handed out.
 #include "qpmesh/communicator.hpp"

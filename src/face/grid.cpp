@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "qpmesh/grid.hpp"
 
 #include <algorithm>

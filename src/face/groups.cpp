@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Groups made from a communicator.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Memory that peers can reach: Buffers of all ranks, and of one.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Messages between two ranks: sent, received, looked at, matched.
 #include <memory>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // An operation in flight, as users hold it.
 #include "qpmesh/request.hpp"
 

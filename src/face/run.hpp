@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A call, blocking and not: the same preparation, on the stack or in the pool.
 #pragma once
 

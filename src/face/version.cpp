@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "qpmesh/version.h"
 
 #include <string_view>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "messaging/core.hpp"
 
 #include <fmt/format.h>

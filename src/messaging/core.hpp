@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the parts of messaging share: what belongs to a rank and to a context, and how records leave
 // and arrive.
 // Private to src/messaging.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "messaging/elements.hpp"
 
 #include <fmt/format.h>

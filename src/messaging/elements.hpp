@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Do the two ends of a message mean the same: what the elements of a point-to-point message are
 // (the signature of its record), and how long a step of a collective is.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How operations end when a link or a communicator has failed, and who is still awaited.
 #include <new>
 #include <utility>

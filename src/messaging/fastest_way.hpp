@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which of a few ways to do the same is fastest, here and now: found by doing it in each of them.
 // Where the system has put the cores this minute no table knows.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Who gets which message: posted receives and unexpected messages, both in order.
 #pragma once
 

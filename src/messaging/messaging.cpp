@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "messaging/messaging.hpp"
 
 #include <algorithm>

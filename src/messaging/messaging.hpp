@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Messages between the ranks of a context, written once above all transports.
 //
 // The rules that keep it from hanging:

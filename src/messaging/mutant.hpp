@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Deliberate damage, one piece at a time: the simulation must notice every one of them (ctest -L
 // mutants). Only the mutants' program is built so that it can choose; everywhere else there is
 // none, and the compiler knows it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A send and a receive in flight. Owned by the caller, at a fixed address from start until done;
 // messaging links them into its lists.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How long to look for what a peer may do at once.
 #pragma once
 

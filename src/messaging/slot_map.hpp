@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Operations under the numbers that name them to a peer: slot and generation, so that a late answer
 // to an operation that is gone finds nothing.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One engine per context drives everything: it polls for news and resumes what became ready.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "progress/frame_pool.hpp"
 
 #include <algorithm>

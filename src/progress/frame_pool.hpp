@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Memory for coroutine frames and scratch: freed blocks are kept by size, so that an operation like
 // the last one allocates nothing. One pool per context; not thread-safe, like its context.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Coroutines of the program's that wait for the end of an operation. They go on between calls,
 // where they may call themselves: never inside the call that finds the end.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The coroutine that every collective and every set-up step is written as.
 //
 // The law of tasks:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "progress/turn.hpp"
 
 #include "base/cpu.hpp"

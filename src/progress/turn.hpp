@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Whose turn it is in a context that several threads use: one is inside at a time, and the others
 // come to it in the order in which they ask.
 #pragma once

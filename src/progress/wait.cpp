@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "progress/wait.hpp"
 
 #include <fmt/core.h>

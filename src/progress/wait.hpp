@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The one function that waits: spin, yield, sleep. After start-up nothing else blocks.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "progress/waiting_threads.hpp"
 
 #include <sys/eventfd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The threads that wait inside a context that several threads use.
 //
 // Each looks: it polls the engine, and gives way between two looks to those who ask for a turn.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "startup/exchange_on_demand.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Connections that are made when they are first used (QPMESH_CONNECT_WHEN=first_use) by an exchange
 // of addresses over the control channel.
 //

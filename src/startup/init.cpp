@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // From a bootstrap to a communicator of everybody.
 #include <sys/eventfd.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // From a bootstrap to a context and the communicator of all its ranks.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How long the rings of links over verbs and tcp are.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "startup/network_times.hpp"
 
 #include <algorithm>

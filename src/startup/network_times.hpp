@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a message between nodes costs here: init measures it with the links that it has made.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "startup/reach.hpp"
 
 #include <fmt/format.h>

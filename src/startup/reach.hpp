@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // By what each pair of ranks is joined: a function of options, nodes and what verbs found, the same
 // on every rank.
 #pragma once

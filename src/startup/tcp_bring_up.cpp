@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "startup/tcp_bring_up.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Links over TCP: where each rank listens, one authenticated stream for each pair, rings in the
 // arena.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "startup/tcp_on_demand.hpp"
 
 #include <algorithm>

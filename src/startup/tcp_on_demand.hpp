@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Connections over tcp that are made when they are first used (QPMESH_CONNECT_WHEN=first_use).
 //
 // The higher rank of a pair calls, as in init. Where the lower one wants to be connected it asks

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "startup/verbs_bring_up.hpp"
 
 #include <fmt/format.h>

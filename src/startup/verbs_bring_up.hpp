@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Links over verbs: agreement on devices and GIDs, queue pairs, rings in registered memory.
 #pragma once
 

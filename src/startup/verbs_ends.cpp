@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "startup/verbs_ends.hpp"
 
 #include <algorithm>

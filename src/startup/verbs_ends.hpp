@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Our ends of links over verbs that are connected when they are first used.
 #pragma once
 

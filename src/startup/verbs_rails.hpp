@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // By which devices and ports the ranks are joined over verbs: a first rail, and a second one for
 // pairs of ranks that have other ports, too (docs/decisions/0025-two-rails.md). The offers are all
 // that is gathered: every rank computes the same from them. Nothing stays open here.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "topology/cores.hpp"
 
 #include <hwloc.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which cores the ranks of a node may really use, and which of them share a memory controller.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "topology/memory_left.hpp"
 
 #include <algorithm>

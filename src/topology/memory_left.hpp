@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How much memory the ranks of a node may still touch before the kernel kills one of them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "transport/memory.hpp"
 
 #include <fcntl.h>

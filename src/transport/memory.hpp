@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A rank's arena: the one sparse memory it shares. Control line, rings, staging and Buffers are
 // carved from it, so that a peer maps (or registers) it once and no descriptor travels later.
 #pragma once

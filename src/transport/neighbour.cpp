@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "transport/neighbour.hpp"
 
 #include <unistd.h>

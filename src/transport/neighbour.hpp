@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a rank knows of the memory of a rank of its node, itself included. One shape: connections,
 // messaging and the collectives of a node all look at this one.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Connections that are made when they are first used: what the context does for them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The word by which one end of a pair over two rails tells the other that it has severed a rail
 // (rails.hpp).
 #pragma once

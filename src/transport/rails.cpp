@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "transport/rails.hpp"
 
 #include <fmt/format.h>

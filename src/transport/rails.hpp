@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Two connections to one peer used as one: over two devices of a host, or two ports.
 //
 // One rail is the lane: all writes but unordered ones go there, in order. It is the first one, as

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // THE WAIST: what messaging asks of a way to move bytes. A transport writes into memory that the
 // peer opened to us, in order, and tells when a source may be reused; some can also read it.
 // Everything else (records, credits, matching, rendezvous) is written once, above.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Queue pairs connected by the RDMA communication manager, over the first usable device, looped
 // back: two ranks of a job in two threads, and a rank of another job that calls one of them.
 #include <gtest/gtest.h>

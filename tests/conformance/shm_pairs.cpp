@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Shared memory under the conformance suites: two ranks in one process, each
 // with its own mapping of the other's arena.
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The simulated network in each of its natures, under the conformance suites.
 #include <array>
 #include <utility>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Two ends of a socket over loopback, in one process, under the conformance suites; once with room
 // for little, so that sources wait in the outbox.
 #include <sys/socket.h>

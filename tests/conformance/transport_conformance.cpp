@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "tests/conformance/transport_conformance.hpp"
 
 #include <algorithm>

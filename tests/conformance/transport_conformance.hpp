@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What every transport owes messaging, as tests over a connected pair. A transport
 // instantiates the suites whose promise it makes:
 //   INSTANTIATE_TEST_SUITE_P(shm, TransportConformance, ::testing::Values(factory), factory_name);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // RDMA over the first usable device of the host, looped back, under the conformance suites: one
 // process, two transports, once for each way in which a receiver may learn of writes. A program of
 // its own, for hosts and guests that have a device.

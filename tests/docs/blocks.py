@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Every code block of the pages says what it is, and does what it says.
 
 A fence's first word is the language. What is asked of the block:

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Every message that docs/faq.md explains is one that the library prints: each piece of it, between what stands for values
 (…, numbers, names of options), stands in a text of the sources."""
 import re

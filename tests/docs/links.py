@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Every relative link of the pages leads to a file of this tree, and every anchor to a heading. No network."""
 import re
 import sys

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # side_by_side.sh compiled LIBRARY QPMESH-RUN MPICC MPIRUN
 # side_by_side.sh python MPIRUN
 # side_by_side.sh qpmesh_in_python PYTHON MODULE-FOLDER QPMESH-RUN

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The workflow tests what scripts/platforms tests: the same systems, suites and compilers."""
 import importlib.machinery
 import importlib.util

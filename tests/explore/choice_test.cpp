@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The members of a node agree which row runs the calls of a class: the words of
 // collectives/choice_words.hpp, used as Selector uses them.
 #include "collectives/choice_words.hpp"

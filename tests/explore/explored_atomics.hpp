@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The policy of base/atomics.hpp under which shipped code is explored.
 #pragma once
 

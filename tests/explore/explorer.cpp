@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "explore/explorer.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Runs a scenario in every way in which its threads and its memory can behave, each once.
 //
 // An execution is decided by which store every load returns, and by the order of the stores of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "explore/fiber.hpp"
 
 #include <cstdint>

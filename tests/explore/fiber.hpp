@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A function with a stack of its own, which stops in the middle of any call and goes on from there
 // later.
 #pragma once

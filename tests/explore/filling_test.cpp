@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Memory that another rank may fill, and that its owner takes back: the guard of cooperative
 // copies.
 #include "base/fill_guard.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What C++ allows and forbids, in the smallest programs that show it: the explorer finds all of the
 // first and none of the second.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "explore/memory.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Memory as C++ promises it, for a few threads that run in turns: what each load may return, and
 // who knows of what.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The slots of a node's members, the counts of what they have finished, and memory that one takes
 // back: the words of collectives/node, used as NodeMemory and NodeOperation use them.
 #include "collectives/node/words.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Two rails of which one fails: the messages of a direction go on by the other, and the word by
 // which the ends agree from which on (transport/rail_notice.hpp).
 #include "transport/rail_notice.hpp"

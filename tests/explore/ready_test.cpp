@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A receiver that stands ready, and a sender that offers its message because of that, and waits.
 #include "explore/scenario.hpp"
 #include "messaging/rings/ready_receive.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A coroutine that waits, and the two that want it: the thread that finds the end of its operation,
 // and its owner, who destroys it (progress/resumption.hpp).
 #include "progress/resumption.hpp"

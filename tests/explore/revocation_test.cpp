@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Memory that is taken back from who may load it: what RevocationCount promises.
 #include "base/atomics.hpp"
 #include "explore/scenario.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Record and payload rings between two ranks, and the credits that give them back: messaging/rings,
 // over shared memory.
 #include <array>

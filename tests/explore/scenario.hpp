@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How a scenario is tested: explored whole, then once with each order that its code asks for taken
 // away.
 #pragma once

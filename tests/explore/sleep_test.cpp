@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A rank that sleeps, and others that publish something for it: progress::Waiter and
 // Neighbour::wake_if_asleep.
 #include "base/atomics.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Threads that come to their turns one after the other: progress::Turn.
 #include "progress/turn.hpp"
 

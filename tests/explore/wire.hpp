@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The two ends of a pair of ranks, each with the rings that it sends by and receives from, under
 // the explored policy.
 #pragma once

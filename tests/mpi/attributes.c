@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Attributes and their callbacks; what the environment says of itself.
 #include "check.h"
 

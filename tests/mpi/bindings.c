@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What bindings for other languages are made of: handles as integers, statuses of Fortran, and what
 // the ABI tells of itself. MPI 5.0 has it.
 #include "check.h"

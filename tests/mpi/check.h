@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the programs of this folder share. Each is a list of scenarios; a scenario is a list of
 // sentences of the MPI standard, and whether they hold here. They are plain MPI, and are run under
 // other implementations too (`under`): a sentence that one of those does not keep says so where it

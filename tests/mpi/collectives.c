@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Collectives: each of them in each form (blocking, non-blocking, persistent, all three with large
 // counts), with each type of the two sides, in place, of no elements and of many, with counts of
 // each rank's own.

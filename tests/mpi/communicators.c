@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Communicators and groups: how they are made, by whom, in which order; who is in them; what they
 // are called.
 #include "check.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The values that the ABI of MPI 5.0 (its chapter 20) gives to constants and handles, and the sizes
 // of what programs lay out themselves: a program that was compiled with another library's header of
 // the same ABI finds ours right.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Each function with counts of MPI_Count beside the same one with counts of int: with small counts
 // both do the same. Those of collectives and neighbourhoods are in their own programs.
 #include "check.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Types of the user: their extents, what they touch in messages and collectives, packing, and what
 // they are made of.
 #include <stddef.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How programs end: what may be called before MPI_Init and after MPI_Finalize, what is left behind,
 // and what ends all ranks. The first argument chooses; the exit code and the text are looked at
 // from outside (CMakeLists.txt).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What is wrong returns the class of its error where errors return, calls the handler where there
 // is one, and leaves the library as it was.
 #include "check.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // For tests that call every function of mpi.h: an argument that means something, by its type. Texts
 // are empty, lists are zeros.
 #pragma once

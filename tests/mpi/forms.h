@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What tests of collectives share: the ways in which one is called, elements of two types, and what
 // must have come where.
 #pragma once

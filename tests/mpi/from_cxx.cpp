@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The header serves C++: constants, functions and callbacks.
 #include <mpi.h>
 

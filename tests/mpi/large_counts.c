@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Counts, displacements, strides and lengths of messages beyond INT_MAX, in the functions that end
 // in _c. A buffer is the same few megabytes again and again, and an end of its own, so that what a
 // call leaves out at the end is seen.

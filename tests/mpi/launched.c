@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A job of so many ranks, whoever started it: launched RANKS.
 #include "check.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The memory of C++, which a test takes away and gives back. In one source of a program.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Point to point: order, wildcards, modes of sends, truncation, cancelling, probes, nobody.
 #include "check.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The functions of mpi.h with one address null at a time, and several values of all other
 // arguments: what comes back may be an error, and the process lives. Many calls fail of another
 // argument before they come to the address.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Every function of mpi.h before MPI_Init and after MPI_Finalize: those that may be called at any
 // time (MPI 5.0, 11.4.1) find nothing wrong with it, and each other one ends its process and says
 // why. A child makes each call.

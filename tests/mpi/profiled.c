@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The profiling interface: a program's own MPI_Send is called by the program, and the library does
 // not call it.
 #include "check.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reductions: each operation on each type that has it, functions of the user, and types of the
 // user.
 #include <complex.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Requests: what completes them, in all shapes, what they are afterwards, and what statuses hold.
 #include "check.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Threads that are in MPI at once (MPI 5.0, 11.6.1): the outcome is as if their calls had been made
 // in some order. Objects of their own, and one object that all of them use.
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Grids, graphs and their neighbours.
 #include "forms.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // MPI_Dims_create beside a search through all divisions.
 #include <algorithm>
 #include <functional>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Groups: all ordered choices of the world's ranks, each with each, beside plain lists.
 #include <algorithm>
 #include <vector>

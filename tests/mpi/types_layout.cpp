@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Random types of types, from a seed, beside a reference that lists every value of them: where
 // values lie, bounds, packing, heads of messages, and what a type says that it was made of.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Every predefined operation on every predefined type, beside a plain loop; which of them the
 // standard has, and which are an error; and operations of the program's own on types with gaps,
 // whose operands keep the order of ranks.

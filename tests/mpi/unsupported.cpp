@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Functions of the standard that the library does not have: each is an error with its name, sets
 // the handles that it would have made to null, and is told where no error handler is to tell it.
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // No memory is left for C++, and the error that says so, or the end of the job, needs none: nothing
 // is thrown through a function of C.
 #include <unistd.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Requests in asyncio: several at once, beside tasks of the program, and taken back."""
 
 import asyncio

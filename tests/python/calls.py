@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every call with arrays of every kind, against what numpy computes alone."""
 
 import array

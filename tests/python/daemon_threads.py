@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The interpreter ends while daemon threads are inside the module: in calls, in a reduction in Python, in a receive that nothing comes for."""
 
 import threading

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The interpreter is unlocked while a call waits: another thread goes on."""
 
 import sys

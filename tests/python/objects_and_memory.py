@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Objects between ranks, and arrays that peers reach."""
 
 import numpy

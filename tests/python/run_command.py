@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What python -m qpmesh.run makes of its words."""
 
 import pathlib

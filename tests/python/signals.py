@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A signal's handler runs while a call waits, and what it raises ends the wait."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The stubs name what the module has, with its arguments, and nothing else."""
 
 import ast

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Threads of one context: one has its turn and wants the interpreter, for its reduction is a function; another one has
 the interpreter, and needs the turn."""
 

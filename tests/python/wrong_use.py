@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is wrong is an exception that says so, and disturbs nobody."""
 
 import asyncio

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The benchmark programs as a user runs them: alone and, where Open MPI is installed, under its
 // mpirun.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One rank as a launcher starts it: finds out who it is, meets the others in three all_gathers of
 // each of two starts, checks what everyone said. Exit code 0 and one line, or 1 and the error.
 // --free-port prints a port for launch_by_hand.sh.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* One rank of a job in C: every function of qpmesh.h, blocking and not, what it does and what it
    says when it cannot. */
 #include <poll.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A rank is killed, stopped, or aborts all in the middle of anything, and the programs of the
 // others end on their error: every one of them is told of that rank and of nobody else, however
 // soon the others left.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Ranks that die, leave, give up or stop while others wait: who is told what, and how soon.
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Each promise of qpmesh-run with hosts. First the hosts are names of this machine, which a script
 // in ssh's place stands for; then two of them have a network and an ssh server of their own.
 #include <sched.h>

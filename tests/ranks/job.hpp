@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Processes of a test: started, watched against deadlines, and gone when the test ends, whatever
 // happens.
 #pragma once

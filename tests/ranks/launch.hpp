@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A qpmesh-run that is running, and what can be seen of it and of its ranks.
 #pragma once
 

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # launch_by_hand.sh PROGRAM KIND: ranks started as four shells would, by the environment alone. KIND is one_host, tcp, torchrun,
 # or two_jobs (two jobs of one host at once).
 program=$1

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The same programs however they are started: by hand, over TCP, by qpmesh-run, by Open
 // MPI, by Hydra; two at once, one after another.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Run by a launcher that is not of the MPI which this program is linked with: to its MPI every
 // process is alone.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Run by mpirun. One program, in order: before MPI_Init, while MPI runs, after MPI_Finalize.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # open_mpi_run.sh ARGUMENT…: Open MPI's mpirun with a session folder of its own. All jobs of a user on a host share one by
 # default, which each makes when it starts and removes when it ends: two that start at once fail now and then ("File exists").
 sessions=${TMPDIR:-/tmp}/qpmesh-mpirun-$$

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Each promise of qpmesh-run, kept by the real program with shell scripts as ranks.
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Random operations on real processes, with every way that bytes can take: rings that hold a
 // message or a thousand, eager messages or none, single copies or none. Every byte is checked, also
 // those around a range.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One rank of the tests: rank_program SCENARIO [argument…]. Ends with 0 when everything it saw was
 // right, with 1 and one line on stderr otherwise.
 #include <unistd.h>

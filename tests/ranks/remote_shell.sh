@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # remote_shell.sh HOST -- COMMAND…: stands for ssh. The hosts are this machine, by other names; of the caller's environment they see nothing.
 # Some have a fault by which a test asks for them.
 host=$1

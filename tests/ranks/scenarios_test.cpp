@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Jobs of real processes, started by hand, that check what they see themselves:
 // messages, operations in flight, groups, errors.
 #include <gtest/gtest.h>

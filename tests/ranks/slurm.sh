@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: MIT
 # slurm.sh PROGRAM LINE: a real Slurm of two nodes, each in a network namespace of its own, starts PROGRAM (the ten lines of the
 # README) with 4 tasks on 2 nodes, and with 2 on one; the output must be "4 ranks, …" and "2 ranks, …". As on a Debian host, each node's
 # own name stands for 127.0.1.1 there. Exit code 77: it cannot be tried here, with the reason.

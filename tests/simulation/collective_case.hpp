@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Calls of collectives that the simulation makes: the same on every rank, walked through so that
 // every row of the registry meets every element type, reduction, count, root and layout.
 #pragma once

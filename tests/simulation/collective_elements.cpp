@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The element types of the generated cases.
 #include <array>
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "simulation/collective_memory.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a collective finds and must leave in every rank's memory, computed by loops over all ranks
 // from the contract in communicator.hpp.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which cases a row of the registry gets.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Collectives against what loops over all ranks compute.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Runs generated calls of collectives in a simulated job.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Every algorithm of the registry, on simulated networks.
 #include <gtest/gtest.h>
 

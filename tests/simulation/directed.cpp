@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Scenarios that are led to one place where a protocol like this goes wrong.
 #include <fmt/format.h>
 

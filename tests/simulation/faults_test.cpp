@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the simulated network does when links fail, ranks die or stop, and callers are
 // wrong; and its control channel and set-up.
 #include <gtest/gtest.h>

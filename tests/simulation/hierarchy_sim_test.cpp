@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Communicators on several nodes with several ranks on some: calls under way at the same time,
 // deaths, differing calls, deadlines, and what they take of their ranks' memory.
 #include <fmt/format.h>

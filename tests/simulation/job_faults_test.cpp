@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What jobs do when ranks die, links fail, calls differ, and memory holds what no rank wrote.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Ranks on a simulated network, each with registered memory and a connection to every
 // other: for tests that stand below messaging.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Messaging on every kind of network it promises to work on.
 #include <gtest/gtest.h>
 

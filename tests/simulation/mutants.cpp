@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Proves that the simulation bites: messaging is damaged in one place at a time, and the scenarios
 // must notice each damage. The sound library must pass the same scenarios.
 //   mutants                 every mutant in a process of its own; the last line says how many were

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The simulator itself: that it is deterministic, that it keeps what it promises,
 // and that it bites where it promises nothing.
 #include <gtest/gtest.h>

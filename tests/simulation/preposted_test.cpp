@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Large steps of collectives, whose receivers answer before they are asked, and memory that is
 // taken back from a peer.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The closed forms beside the algorithms against the algorithms themselves, in the simulator for
 // scale.
 #include <fmt/format.h>

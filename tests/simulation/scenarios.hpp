@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What simulated jobs are made to do, with a verdict in words: the tests expect none, and a damaged
 // library must earn one.
 #pragma once

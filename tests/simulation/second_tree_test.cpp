@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The second tree of binary_tree, in which every other lane and piece of a call goes. All rows are
 // tried in the first one (collectives_sim_test).
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Random messages against a model of MPI's order.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Can a test start a process of another user?
 #pragma once
 

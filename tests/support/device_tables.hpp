@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Tables of RDMA devices as text, so that a test shows a machine the way show_gids and ip do:
 //
 //   device mlx5_0 driver=mlx5_core vendor=0x2c9 part=4121 numa=0 ece=0x15b3:0x30000002

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // An error as a test expects it: every field, and texts as a whole. What differs from run to run (a
 // process id, a time) is a
 // '*' in the pattern.

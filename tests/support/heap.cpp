@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "support/heap.hpp"
 
 #include <atomic>

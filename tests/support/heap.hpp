@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Every operator new of a program that links heap.cpp is counted, and one of them can be made to
 // fail.
 #pragma once

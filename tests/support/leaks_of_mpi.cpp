@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What Open MPI and the libraries under it never free, for programs that start it under
 // AddressSanitizer. In the program and not in the environment, because launchers and tests start
 // programs with an environment of their own.

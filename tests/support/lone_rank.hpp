@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One rank's engine and messaging that talk to themselves over shared memory:
 // the least world in which messages move.
 #pragma once

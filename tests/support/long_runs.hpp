@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How often a test repeats: seldom in the gate, often where TESTS_LONG is set, as scripts/test
 // --all does.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Two ends of a TCP connection over loopback.
 #pragma once
 

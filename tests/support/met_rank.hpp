@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One rank with a real arena and doorbell, ready to meet.
 #pragma once
 

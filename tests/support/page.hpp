@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The length of the system's pages: 4 KiB on x86-64, up to 64 KiB on arm64.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where in the code something was asked for.
 #pragma once
 

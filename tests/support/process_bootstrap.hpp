@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Ranks as forked processes of a test: a Bootstrap over one socket pair per child, gathered by rank
 // 0, the test itself.
 #pragma once

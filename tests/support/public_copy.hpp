@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A program where every user may run it: the build may lie in a folder of one user alone.
 #pragma once
 

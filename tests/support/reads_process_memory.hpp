@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Does the system let us read the memory of processes? A container may forbid it, and an emulator
 // of another processor need not know the call.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reductions of two elements, written from the contract in reduction.hpp and not from the kernels:
 // integers modulo 2^64 and cut to size, orders by a key, halves in float and rounded once.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // This thread, and what it starts, is refused pidfds for ever: as on an old kernel (ENOSYS), or by
 // a container's filter (EPERM). False where the system takes no filter.
 #pragma once

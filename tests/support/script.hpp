@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a simulated rank does, written as one coroutine: it waits for conditions that its step
 // function looks at.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "support/simulated_job.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A whole job in one process and in virtual time: every rank a context of the library, over one
 // simulated network.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A Bootstrap whose gathers a test can spoil: what this rank says, or what happens once everybody's
 // word is known.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Ranks as threads of one process: a Bootstrap that gathers through memory, and a way to run a
 // function on every rank.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Two network namespaces joined by a cable: two hosts, as far as sockets can tell. The network
 // namespace is a thread's own, so that ranks of both can be threads of one process.
 #pragma once

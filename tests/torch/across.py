@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The program named, by ranks of several hosts: they meet in a store of TCP at QPMESH_ROOT's host."""
 
 import datetime

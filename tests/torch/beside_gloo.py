@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What gloo takes besides plain tensors, one at a time: the same results over this backend."""
 
 import copy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """torchrun: a worker that is killed is an error with its number on all others, within a second, and the job starts again and ends well.
 
 Without arguments it is the test: it runs torchrun over itself. Started as rank QPMESH_RANK of QPMESH_SIZE, which meet at QPMESH_ROOT, it is one host of several: the first

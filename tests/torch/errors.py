@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What two ranks do wrong is told by name, soon, and by all whom it concerns."""
 
 import datetime

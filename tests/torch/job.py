@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the programs here share: ranks of qpmesh-run, or of torchrun, as a process group."""
 
 import datetime

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every operation, of every type, in the world and in groups, against what one rank computes alone."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What programs of torch 2 are made of, over this backend and over gloo: the same bits, where two ranks leave no choice of order."""
 
 import datetime

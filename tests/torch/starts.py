@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rank 0, which serves the store, ends as soon as init_process_group has returned: the other ranks get through their own."""
 
 import datetime

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The module qpmesh takes torch's tensors by DLPack, and writes into their memory."""
 
 import qpmesh

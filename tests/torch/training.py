@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What torch trains with: the same bits as with gloo, where two ranks leave no choice of order."""
 
 import atexit

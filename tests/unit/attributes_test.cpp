@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a queue pair is told on its way to RTS, for RoCE and InfiniBand.
 #include "transport/verbs/attributes.hpp"
 

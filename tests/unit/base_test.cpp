@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The ground: what every floor stands on.
 #include <fcntl.h>
 #include <fmt/format.h>

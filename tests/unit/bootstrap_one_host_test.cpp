@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What only the Unix socket can get wrong: its name, and processes of other users.
 #include <fmt/format.h>
 #include <gmock/gmock.h>

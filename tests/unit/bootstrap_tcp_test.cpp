@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What only TCP can get wrong: secrets, addresses, impostors.
 #include <fmt/format.h>
 #include <gmock/gmock.h>

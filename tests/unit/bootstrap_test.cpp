@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The suite that every star passes, whatever it meets over: late, missing, wrong, silent and
 // hostile ranks.
 #include <fmt/format.h>

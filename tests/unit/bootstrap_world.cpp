@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bootstrap_world.hpp"
 
 #include <arpa/inet.h>

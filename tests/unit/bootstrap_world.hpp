@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Ranks of a bootstrap as threads of one test process, and unauthenticated peers made by hand.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What calls through qpmesh.h allocate.
 #include <gtest/gtest.h>
 

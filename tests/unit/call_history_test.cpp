@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What two ranks can tell from the signatures of their calls: whether they differ, and since when.
 #include <gtest/gtest.h>
 

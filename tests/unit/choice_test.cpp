@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which algorithm runs: by prediction, by force, and measured by ranks that share memory.
 #include "collectives/choice.hpp"
 

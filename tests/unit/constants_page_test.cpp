@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // docs/constants.md has a row for every time that is written into the code, and for some sizes,
 // with the value as it stands there.
 #include <fmt/format.h>

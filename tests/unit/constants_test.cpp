@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What follows from the constants.
 #include <fmt/format.h>
 #include <gtest/gtest.h>

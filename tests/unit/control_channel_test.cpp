@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Two ends of a control channel in one process, and ends that a test plays by hand.
 #include "bootstrap/control_channel.hpp"
 

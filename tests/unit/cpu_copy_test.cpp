@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Copies of vectors: every byte, and none beside them.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What this machine shows, whatever it is: with an RDMA device or without one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

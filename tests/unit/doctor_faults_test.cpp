@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The tool itself, in processes whose limits, kernel and networks are broken on purpose.
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What qpmesh-doctor finds wrong in facts that a test made up: each row of its tables by a fault of
 // its own.
 #include <gmock/gmock.h>

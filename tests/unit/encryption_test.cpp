@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Keys that two ranks agree on, and packets that only their other end opens.
 #include "base/encryption.hpp"
 

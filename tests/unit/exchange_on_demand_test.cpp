@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Two ends that connect as they are first used: in whatever order both want it, hear of each other
 // and fail.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What queue pairs are told of devices that no test host has: several partition keys, an Ethernet
 // adapter's traffic class, and enhanced connection establishment (ECE). The functions of libibverbs
 // are replaced by those of two made-up devices, which record what they are told.

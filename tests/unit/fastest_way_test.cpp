@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which of a few ways is fastest, found by use.
 #include "messaging/fastest_way.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The house keeps its floors: reads every own source and fails when an include goes up, or when
 // something is used outside the one place it belongs to. The rules are tables; a rule that could
 // not fail would show in the tests of made-up files below.

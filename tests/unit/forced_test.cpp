@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The grammar of QPMESH_ALGORITHMS.
 #include "collectives/forced.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which GIDs a rank offers, on tables of real shapes: what adapters, virtual machines and
 // containers show.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The 16-bit floating types against an independent reference: the table of all that they can say,
 // in double.
 #include <gtest/gtest.h>

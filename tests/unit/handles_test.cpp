@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What users hold is made by calls alone.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The benchmark harness: a number it prints is only as good as its arithmetic,
 // and "wrong = 0" only as good as its checks.
 #include <gtest/gtest.h>

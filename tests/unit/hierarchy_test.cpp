@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Communicators on several nodes: who is where, and every row for them on two hosts with networks
 // of their own.
 #include "collectives/hierarchy.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What qpmesh-info prints, of machines that were recorded.
 #include <fmt/format.h>
 #include <gmock/gmock.h>

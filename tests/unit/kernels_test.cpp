@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reductions against a plain reference, and the patterns of who sends which block, followed
 // symbolically.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Who we are by the environments of the five launchers: Open MPI 4.1.4 and Hydra 4.0.2 as recorded
 // here, srun and torchrun by their documentation.
 #include "bootstrap/launcher.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Libraries that are opened at run time: all of one, or none of it and the reason.
 #include "base/library.hpp"
 

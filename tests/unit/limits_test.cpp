@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Whether a device has room for the queues of a rank.
 #include "transport/verbs/selection/rules.hpp"
 

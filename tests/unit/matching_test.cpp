@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What messaging finds again: operations by number, receives and messages by tag and source.
 #include <gtest/gtest.h>
 

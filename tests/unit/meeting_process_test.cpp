@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Ranks as processes of their own: who dies, and how the others learn of it.
 #include <fcntl.h>
 #include <gtest/gtest.h>

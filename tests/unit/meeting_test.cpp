@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Ranks as threads of one process that meet over an in-memory Bootstrap.
 #include "bootstrap/meeting.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How much memory is left, from the texts of the kernel's files, and whether it is enough for all.
 #include "topology/memory_left.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How long a rank looks for a message, the states of operations, and the whole of messaging with
 // one rank.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the ranks of a node do with each other's memory: who may write it, and when it is its
 // owner's again.
 #include <gtest/gtest.h>

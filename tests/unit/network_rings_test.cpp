@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The rule by which rings between nodes shrink, for every number of peers.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What messages between nodes cost: who measures it, and what all ranks take for it.
 #include <gtest/gtest.h>
 

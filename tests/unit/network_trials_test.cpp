@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // When rows are tried between nodes, and what follows: whole lives of a class whose rows take given
 // times.
 #include "collectives/network_trials.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Counts of a node's operations over longer times than low halves of them tell. What the words say
 // in every interleaving is tests/explore's.
 #include "collectives/node/words.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Memory controllers: of made-up cores, and of this machine.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Holds together what must say the same: the struct, the table, docs/options.md, and what the
 // parser accepts.
 #include <fmt/format.h>

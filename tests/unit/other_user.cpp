@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Run as another user by bootstrap_one_host_test: a peer at the door ("connect"), or one who took
 // the name ("listen", "bind").
 #include <poll.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Two ranks in one process, each stepped when a test says so: who copies how much of a long
 // message, and credits that come late.
 #include <gtest/gtest.h>

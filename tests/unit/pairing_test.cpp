@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How ranks agree on ports and pairs of GIDs, from offers of recorded machines.
 #include <fmt/format.h>
 #include <gmock/gmock.h>

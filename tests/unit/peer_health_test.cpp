@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a rank knows of how its peers fare.
 #include "context/peer_health.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the self-test of a device may conclude: it takes promises away and never makes one.
 #include <gtest/gtest.h>
 

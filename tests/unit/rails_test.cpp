@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Two rails over connections that do what the test says.
 #include "transport/rails.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a rank does, in one word.
 #include "base/rank_state.hpp"
 

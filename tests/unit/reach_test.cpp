@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // By what each pair of ranks is joined: a function of nodes and options, the same on every rank.
 #include <gtest/gtest.h>
 

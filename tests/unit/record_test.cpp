@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What rings are made of: places, credits, records and immediates.
 #include "messaging/rings/record.hpp"
 

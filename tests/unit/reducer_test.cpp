@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reductions of many sources in one pass, and by functions of the caller's.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The table of algorithms: that its costs make sense.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Ranks that are not in the same place, as threads of one process: how they find each other over
 // TCP, and who may come between them. Their introductions differ in the pid namespace, so that they
 // link over loopback.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A pair of rings over memory. What they are made of: record_test.cpp.
 #include <gtest/gtest.h>
 

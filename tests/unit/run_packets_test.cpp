@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Packets between a courier of qpmesh-run and its job.
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Memory that runs out in the middle of a call: the call ends with an error, and what it had begun
 // ends with it.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Preloaded into a rank: of what comes over TCP behind the beginning of a long frame the first byte
 // is another one, as where a network card spoils what it has checked.
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Every completion status and event has a message of its own, and a link that fails names both its
 // ends.
 #include "transport/verbs/diagnosis/statuses.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Streams that are made while a job runs: who calls, in whatever order both ends look and ask.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

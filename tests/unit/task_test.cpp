@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The law of tasks: depth, failure, memory and order of what the engine runs.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What one end of a socket does with what a peer sends that keeps no rules, and how it ends.
 #include <gtest/gtest.h>
 #include <poll.h>

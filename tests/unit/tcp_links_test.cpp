@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Ranks that only TCP joins, as threads of one process: in two network namespaces, or forced to.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

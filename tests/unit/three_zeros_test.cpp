@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The small path takes no memory from the heap, no lock and no call of the system. Two ranks of
 // shared memory are stepped in turn by one thread of a child process; malloc and pthread_mutex_lock
 // are counted where they are called, system calls where they are refused (a seccomp filter cannot

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How many cores the ranks of a node may use: masks, quotas, and what cannot be read.
 #include "topology/cores.hpp"
 

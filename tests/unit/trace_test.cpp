@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Timelines of calls: what ranks write, and what qpmesh-trace makes of it.
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // When rows are tried, and what follows: whole lives of a class whose rows take given times.
 #include "collectives/trials.hpp"
 

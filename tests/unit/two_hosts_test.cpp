@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Ranks on two hosts with networks of their own, which takes root: how they meet, and how they
 // notice that the cable was cut.
 #include <gmock/gmock.h>

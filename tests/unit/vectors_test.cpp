@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reductions with vectors against scalar ones: every instruction set of this machine, the same
 // bits.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The one function that waits: what ends a wait whose own operation makes no progress.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # The table of cases: reading, running, reporting. Sourced, not run. Uses the functions of guests.sh or native.sh.
 # shellcheck shell=bash
 

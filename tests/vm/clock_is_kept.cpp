@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Says to the kernel, as a time server's daemon does, that its clock is right. For guests alone.
 #include <sys/timex.h>
 

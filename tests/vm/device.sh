@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # The RDMA device that cases use, in a guest or natively; sourced, not run. POSIX sh, and no other programs: under emulation
 # each costs a tenth of a second.
 # shellcheck shell=sh

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // vm_dscp DSCP COMMAND…: runs the command, and captures the RoCE v2 packets that this host sends
 // and receives meanwhile. Exit code 0: the command's was, and in each direction there were RDMA
 // writes, acknowledgements, requests to read and answers to them, all with this DSCP. Takes

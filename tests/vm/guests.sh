@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Places to run commands in: QEMU guests. Sourced, not run; native.sh has the same functions. Uses what run sets: work (a
 # folder for this run), build, image_…, accelerator, kernel_clock, guest_count.
 # shellcheck shell=bash

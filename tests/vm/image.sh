@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # What guests boot from: an uncompressed kernel and an initramfs of busybox and a few modules. Sourced, not run.
 # shellcheck shell=bash
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Shared by the scripts of this folder; sourced, not run. Needs bash, set -euo pipefail.
 # shellcheck shell=bash
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # How guests' machines are started, and whether with hardware virtualisation or software emulation; sourced, not run.
 # shellcheck shell=bash
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Places to run commands in: this host, which has an RDMA device. Sourced, not run; guests.sh has the same functions. With
 # several "guests" their commands run side by side.
 # shellcheck shell=bash

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Two bridges with a tap device for each guest; sourced, not run. For a network namespace of one's own: nothing is undone, all
 # of it ends with the namespace. In guests the second is eth1, down and without an address (programs/second_device).
 # shellcheck shell=bash

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # The software device of iWARP, which Debian's kernels leave out: built from the source package of the guests' kernel. Sourced, not run.
 # shellcheck shell=bash
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Prints how many thousand times a second this processor counts its time stamp counter, by which an
 // emulated processor counts, too.
 #include <chrono>

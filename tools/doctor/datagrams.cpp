@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "tools/doctor/datagrams.hpp"
 
 #include <netinet/in.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Datagrams that may not be taken apart, both ways between the two ranks of a pair: how long ones
 // arrive, and whether those to the port of RoCE do.
 #pragma once

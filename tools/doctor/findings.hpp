@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What is wrong, what it costs, and the command that mends it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "tools/doctor/guests.hpp"
 
 #include "base/bytes.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // All ranks as one of them knows them: what they said of themselves before the first round, and by
 // what two of them know each other.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What qpmesh-doctor looks at on one host, as plain data: collected from this machine and process,
 // or made up by a test.
 #pragma once

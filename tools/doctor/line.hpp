@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // By what two ranks talk while they are tried: frames over a stream, with deadlines, and over them
 // the bootstrap of a job of the two.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "tools/doctor/meeting.hpp"
 
 #include <fmt/format.h>

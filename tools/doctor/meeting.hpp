@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How the two ranks of a pair meet: the higher one calls all addresses of the lower one.
 #pragma once
 

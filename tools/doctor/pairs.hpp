@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Every pair of ranks of a job is tried: which addresses answer, what datagrams arrive, which way
 // joins the two, whether bytes come back as they were written, and how fast.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the doctor says: of one host, or of all ranks of a job and of every pair of them.
 #pragma once
 

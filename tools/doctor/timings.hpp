@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What two ranks that are joined can do: bytes written and read back, latency, bandwidth.
 //
 // Each is collective of a world of two, of which rank 1 has the result: rank 0's means nothing. It

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What joins the two ranks of a pair that have met: each way, and each pair of their GIDs, is tried
 // as a job of the two.
 #pragma once

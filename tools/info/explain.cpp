@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "tools/info/explain.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which algorithm runs a call in a job like this one, and why: for qpmesh-info --explain.
 #pragma once
 

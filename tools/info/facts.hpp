@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What qpmesh-info tells, as plain data: collected from this machine, or made up by a test.
 #pragma once
 

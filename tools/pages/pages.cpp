@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "tools/pages/pages.hpp"
 
 #include <fmt/format.h>

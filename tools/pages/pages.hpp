@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The pages of a tool (man page, completion in bash), from what its --help is made of: nothing of
 // them stands anywhere else.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "tools/run/across_hosts.hpp"
 
 #include <fmt/format.h>

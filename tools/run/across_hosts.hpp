@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A job on several hosts: the side of the qpmesh-run that the user started.
 #pragma once
 

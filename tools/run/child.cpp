@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "tools/run/child.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What qpmesh-run has of the processes that it starts: how they come to be, their pipes, their end.
 #pragma once
 

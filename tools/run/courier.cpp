@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "tools/run/courier.hpp"
 
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The end of the wire on a host whose ranks another host's qpmesh-run started (wire.hpp).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "tools/run/end_notices.hpp"
 
 #include <sys/socket.h>

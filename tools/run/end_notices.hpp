@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Tells ranks that start up which ranks have ended (bootstrap/ended_ranks.hpp).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Ends the ranks' process groups when qpmesh-run itself is killed.
 #pragma once
 

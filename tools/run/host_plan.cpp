@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "tools/run/host_plan.hpp"
 
 #include <algorithm>

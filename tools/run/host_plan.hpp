@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the launcher tells a host to start.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "tools/run/hosts.hpp"
 
 #include <fmt/format.h>

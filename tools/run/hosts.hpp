@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // On which hosts the ranks of a job run, and how many on each, as people write it.
 #pragma once
 

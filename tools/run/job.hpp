@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The ranks of one host, from start to the code that qpmesh-run leaves with.
 #pragma once
 

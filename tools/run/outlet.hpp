@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What is still to go to one of our own streams.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "tools/run/prefixed_output.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Lines of many ranks on one stream: each whole, each with the rank in front.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "tools/run/rank_process.hpp"
 
 #include <fcntl.h>

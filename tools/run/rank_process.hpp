@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One rank as a process: how it is started, and how it ended.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "tools/run/remote.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A qpmesh-run on another host, as the process here through which we speak with it.
 #pragma once
 

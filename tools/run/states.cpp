@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "tools/run/states.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the ranks of this host do, as they tell it in a file of the launcher's
 // (base/rank_state.hpp).
 #pragma once

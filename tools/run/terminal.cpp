@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "tools/run/terminal.hpp"
 
 #include <fmt/format.h>

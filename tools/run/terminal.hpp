@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What qpmesh-run has to do with those who started it: their signals, and messages to them.
 #pragma once
 

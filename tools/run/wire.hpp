@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the qpmesh-run that a user started (the launcher) and those of other hosts say to each
 // other.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "tools/trace/timeline.hpp"
 
 #include <fmt/format.h>

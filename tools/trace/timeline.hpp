@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The calls of a job's ranks on one clock, who came late to them, and their pictures.
 #pragma once
 

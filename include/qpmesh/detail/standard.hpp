@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The parts of the standard library that the interface names: function, plus and its relatives,
 // duration and steady_clock, shared_ptr and unique_ptr, the range concepts. libstdc++ keeps each in
 // a header of its own. The public headers around them double what a user's file costs to compile.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What crosses from the templates of the face into the library: ranges and collectives with their
 // types taken off.
 #pragma once

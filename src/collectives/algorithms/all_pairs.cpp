@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // All pairs: everybody sends everybody a block, beginning with the next rank, so that no rank is
 // everybody's target at once; a window of w messages is in flight. Blocks of any lengths. A
 // reduce_scatter reduces all that came in one pass, in rank order: ordered reductions included.

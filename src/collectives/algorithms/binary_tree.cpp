@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Pipelined binary tree in rank order: left of a rank are ranks before it, right of it ranks behind
 // it. Sums of subtrees go up in segments; then what all ranks before a subtree come to goes down to
 // it. Wins for vectors of middle length of many ranks: twice the way through the tree, where

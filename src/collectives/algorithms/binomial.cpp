@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Binomial tree (patterns/binomial.hpp).
 // Broadcast: whoever has the vector sends it to a rank that has not, so their number doubles in
 // every round. Wins for small vectors on many ranks. Cost ceil(log2 N) (alpha + S beta).

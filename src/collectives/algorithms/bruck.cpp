@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Bruck's algorithm: a block that must go d ranks on travels by the powers of two in d, packed with
 // all others that take the same step. Blocks of one length.
 // Wins for tiny blocks on many ranks: ceil(log2 N) messages instead of N-1, for about log2(N)/2

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Butterfly: rounds of groups as in recursive multiplying, but in the first ones each rank of a
 // group takes a part of the vector and reduces only that; what is too short to be cut is sent
 // whole; the first rounds then run backwards, to gather. Long parts meet in groups of two, which

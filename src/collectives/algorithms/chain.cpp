@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Pipelined chain: the vector goes from rank to rank in segments, each passed on while the next one
 // comes. Wins for long vectors of not too many ranks: every link carries the vector once.
 // Segments are as many as ranks, so that the last rank waits about as long for the first one as for

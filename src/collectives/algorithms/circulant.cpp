@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Circulant (patterns/circulant.hpp): ceil(log2 N) rounds for every N. Runs of blocks travel
 // together, so nothing is packed unless the caller's blocks have gaps.
 // Allgather: each round doubles what a rank has. Wins for all but the smallest and the longest

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Cross memory attach: who has something to give says where it lies, and whoever wants it copies it
 // straight from there, out of private memory too: the kernel does that (process_vm_readv). Who gave
 // waits until the others have it. Where each rank has a core, who would only wait copies too: the

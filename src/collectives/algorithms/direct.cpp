@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Direct: every rank reduces its slice of the vector from all ranks in one pass, and takes the
 // other slices where they were reduced; in a reduce only the root does, and a reduce_scatter ends
 // before. In rank order: ordered reductions included; the same bits on every rank. Wins for long

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Dissemination barrier, radix k: in round i every rank tells the ranks at distance j k^i (j = 1 …
 // k-1) that all ranks up to k^i - 1 behind it have come, and hears the same from the other side.
 // After ceil(log_k N) rounds everybody has heard of everybody.

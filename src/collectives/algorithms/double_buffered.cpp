@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Double-buffered copies: who has something to give copies it into its staging in pieces, and
 // whoever wants it copies it out from there; what lies in a Buffer is read where it lies. Only its
 // owner touches private memory. A rank that only gives waits for nobody until its four buffers are

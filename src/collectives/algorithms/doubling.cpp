@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Distance doubling: every rank keeps the sum of a range of ranks that ends with itself; in each
 // round it adds the range before, and the range doubles. In rank order: ordered reductions
 // included. The exclusive scan first passes every vector to the next rank.

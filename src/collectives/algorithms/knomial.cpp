@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // K-nomial tree: a rank waits for the sums of up to k-1 ranks at a time, which speak for the ranges
 // of ranks behind its own, reduces them in one pass, in rank order, and hands the sum up. Ordered
 // reductions meet at rank 0, which sends the result to another root; others meet at the root. Wins

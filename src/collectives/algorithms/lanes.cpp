@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Lanes: ranks of equal index on all nodes are a lane, and every lane does its share of the vector
 // between the nodes at the same time; on the nodes it is cut and put together. No byte crosses the
 // network more often than by leaders, and every rank works on it. Every part is a row of its own,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Leaders: each node gathers, or combines, at one of its ranks; these do the collective among
 // themselves, and hand the result to their nodes. The root of a collective is the leader of its
 // node. Every part is a row of its own, for fewer ranks (hierarchy.hpp).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Leaders of a v-form: of a gather or scatter whose lengths only the ranks concerned know. The
 // ranks of a node tell each other how long their blocks are; the root has the same numbers. Blocks
 // that are short on average go between the root and the node's leader all together, longer ones

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Linear: the root sends to, or receives from, every other rank.
 // Broadcast: wins for small vectors on few ranks: one latency, and one turn on the core for each
 // rank when ranks share cores. Gather and scatter: for long blocks, where the root's link is the

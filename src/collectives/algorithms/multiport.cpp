@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Multiport: a node is a processor with as many ports as it has ranks. Each rank has a port to its
 // share of the other nodes, so that every node tells every other one in one round of few messages
 // from each rank; before it and behind it the ranks of a node share what they have. Where one rank

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Multiport, in slices: a vector is cut, and a slice goes to each node, or is combined there,
 // before all nodes, or the root's, get it: two rounds of few messages from each rank, and each byte
 // crosses a link twice. Wins for vectors of middle length on many nodes of many ranks. Costs: those

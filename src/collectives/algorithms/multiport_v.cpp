@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Multiport of a v-form: of an alltoall whose lengths only the two ends of each block know. The
 // ranks of a node tell each port the lengths of the blocks between them and the nodes of its share,
 // those that they give and those that they await. Short blocks go with all others of their node, by

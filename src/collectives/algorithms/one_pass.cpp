@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One pass: every rank copies its vector once to where all can read it, waits, and reduces
 // everybody's into its own result; there is no second step. In a reduce only the root reads. In
 // rank order, ordered reductions included: the same bits on every rank, and those of one_shot and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One shot: every rank that has something to give publishes it beside its flag, and every rank that
 // wants it reads it there. Reductions are in rank order, the same everywhere: the same bits on
 // every rank, ordered ones included.

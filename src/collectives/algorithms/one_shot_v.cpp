@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One shot of a v-form: of a gather, scatter or alltoall whose lengths only the ranks concerned
 // know. Who has something to give publishes how long each block is, and the blocks behind that;
 // long ones stay where they are, and it publishes where each begins. Whoever wants a block finds it

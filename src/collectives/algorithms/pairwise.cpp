@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Pairwise: in round d every rank sends rank + d the block that it reduces, and adds the one that
 // comes from rank - d to its own. Operands come in the order of the rounds, not of the ranks:
 // commutative reductions only. Wins for long vectors where memory is scarce: nothing beside the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Algorithms that are phases of others, too, in circulant.cpp, binomial.cpp and
 // recursive_multiplying.cpp.
 #pragma once

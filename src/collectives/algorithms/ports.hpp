@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What multiport is made of: who talks to whom between the nodes, the round in which all do, and
 // what lies together for the nodes of a share.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Recursive doubling: recursive multiplying with radix 2. In each round pairs of ranks exchange
 // what they have, and each reduces the two; operands stay in rank order: the same bits on every
 // rank, ordered reductions included.

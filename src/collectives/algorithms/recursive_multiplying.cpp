@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Recursive multiplying with radix k: in each round k ranks send each other their vectors, and
 // everyone reduces all of them in one pass. Operands are in rank order, the same everywhere: the
 // same bits on every rank, ordered reductions included.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Ring: every message goes to the next rank. Wins for long vectors where links to far ranks are
 // slower than those to neighbours.
 // Allgather: every round passes the newest block on; in place for free. Cost

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Binomial scatter of the vector's blocks, then circulant allgather. Wins for long vectors on more
 // than a few ranks: every rank's link carries the vector about twice, whatever N.
 // Cost 2 ceil(log2 N) alpha + 2 (N-1)/N S beta, and overheads where blocks wrap at N.

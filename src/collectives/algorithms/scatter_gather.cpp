@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Circulant reduce-scatter, then binomial gather of the blocks at the root. Wins for long vectors.
 // Commutative reductions only.
 // Cost 2 ceil(log2 N) alpha + 2 (N-1)/N S beta + (N-1)/N S gamma, and overheads where runs wrap at

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The reductions of elements: what every kernel computes, with vectors or without.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "collectives/kernels/reduce.hpp"
 
 #include <algorithm>

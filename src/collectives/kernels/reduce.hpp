@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Element-wise reductions of several vectors into one.
 #pragma once
 

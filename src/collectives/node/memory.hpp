@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the ranks of one node see of each other during a collective: one slab of each rank's arena,
 // mapped by all.
 //

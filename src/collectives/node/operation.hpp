@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One rank's part in one operation on a node, as a node algorithm sees it: publish, wait for
 // members, read what they published.
 #pragma once

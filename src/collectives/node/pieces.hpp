@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How long vectors are cut for the staging buffers of a node. Pure integers.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which part of a rank's staging an operation has. Pure integers; every rank counts its own, and
 // readers learn from its slot where its data lie.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How a rank of a node stores what the others read.
 #pragma once
 

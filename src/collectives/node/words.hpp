@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The words that the members of a node share, the data behind them, and the order in which both are
 // written and read. Templates over their atomics: tests/explore runs them in every interleaving.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a core does in an algorithm of a node, for the ranks on it one after another: that is what
 // the algorithm takes. Bytes cost by where they are: in the core's own cache, in that of another
 // core (they cross), or in memory (they stream).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The binomial tree over 0 … size-1 with its root at 0: the subtree of v is the range [v, v +
 // binomial_span(v)). Rooted collectives number ranks relative to their root.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A vector of elements cut into one block per rank. Pure integers.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The circulant pattern: reduce-scatter and allgather in ceil(log2 N) rounds for
 // every N, with exactly N-1 blocks per rank.
 // Source: J. L. Träff, "Optimal, non-pipelined reduce-scatter and allreduce algorithms", 2024.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Who sends to whom in recursive multiplying with radix k: in each round groups of k ranks, at
 // equal distances, send each other all that they have. Pure integers.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Offer and answer: how the two ends agree on a way.
 #include <algorithm>
 #include <cstring>

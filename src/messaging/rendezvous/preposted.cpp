@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Receives of collectives that answer before they are asked.
 //
 // A step of a collective knows its peer and its length, so the answer to a large message can be on

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Large messages that the receiver copies by itself out of where the sender has them: memory that
 // it can load, or the sender's private memory.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Large messages: the sender offers, the receiver answers how (inside collectives before the offer:
 // preposted.cpp).
 //

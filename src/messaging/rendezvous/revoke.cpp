@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How memory that a device may still touch comes back to its owner.
 //
 // The ranks of a failed communicator mostly live, and other communicators need the links between

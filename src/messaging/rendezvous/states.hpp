@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The states of a send and of a receive, and the ways between them. docs/protocol.md draws both.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A large message in segments through the payload ring: works everywhere.
 #include <algorithm>
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How the private memory of a rank of the node comes: copied by the receiver through the system,
 // with the sender's help or without it, or streamed through the payload ring. Which is fastest
 // depends on where the cores are, on who else needs them, and on whether the sender looks. The

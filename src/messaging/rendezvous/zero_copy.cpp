@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A device moves the message: the receiver's reads the source that the sender has opened to it, or
 // the sender's writes into the target that the receiver has opened.
 #include <algorithm>

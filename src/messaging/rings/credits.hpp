@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a sender may write, and the arithmetic both ends share.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where a peer's rings lie in an arena: one slab of equal slots, one per rank, so
 // that one base address tells a peer everything.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a receiver of the node waits for in a receive that blocks, told to who sends it.
 #pragma once
 

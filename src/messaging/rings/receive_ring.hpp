@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The end of a direction that takes messages out of our own memory.
 #pragma once
 

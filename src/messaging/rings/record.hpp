@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A record: the header lines of one message in a ring, and the small payload that rides in it.
 //
 // Little-endian. It starts on a line, and 8 * length_words bytes are written; what a line has

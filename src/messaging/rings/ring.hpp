@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the two ends of one direction between two ranks share: receive_ring.hpp and send_ring.hpp.
 // Records lie in a ring of lines, medium payloads in a ring of units.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The end of a direction that writes messages into the peer's memory.
 #pragma once
 

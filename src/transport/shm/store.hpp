@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How a write reaches a neighbour's memory. A template over its atomics, for tests/explore.
 #pragma once
 

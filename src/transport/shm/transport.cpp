@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "transport/shm/transport.hpp"
 
 #include <cassert>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Shared memory between the ranks of one host: a write is a copy into the peer's mapped arena, then
 // the flag. Posting neither allocates nor locks nor, while the peer is awake, calls the system.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "transport/tcp/connection.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Data path over one socket.
 //
 // What is posted goes to the socket at once, header and source in one system call; what it does not

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What goes over the socket of a pair: frames in the order posted, each a header and, of a write,
 // the bytes for one place in the receiver's memory. Numbers are little-endian, as everywhere.
 #pragma once

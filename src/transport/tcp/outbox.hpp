@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Bytes of one connection that its socket has not taken yet, in order: copies of what may be
 // reused at once, and references to what stays until it has left. Allocates nothing once it is
 // made.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Memory that peers may write or read over their sockets: this process is the one that does it for
 // them, so a region is a row of a table.
 #pragma once

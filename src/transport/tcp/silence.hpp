@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How long the kernel of a peer has kept silent. What is asked of the system now and then tells
 // whether it owes an acknowledgement, and when the last one came: on a pair that had nothing to say
 // that may be long ago.

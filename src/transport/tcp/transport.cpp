@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "transport/tcp/transport.hpp"
 
 #include <netinet/in.h>

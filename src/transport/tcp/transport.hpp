@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // TCP: the way between ranks that neither shared memory nor an RDMA device joins. One socket for
 // each pair, a Unix one where both are on one host, no thread. A write is a frame that names its
 // target; the peer's process receives it there, in the order posted, whenever it looks

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "transport/verbs/attributes.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What ibv_modify_qp is told on the way from RESET to RTS, from what the two ends agreed on.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Queue pairs connected by the RDMA communication manager: man rdma_connect, rdma_accept,
 // rdma_init_qp_attr, rdma_establish. The queue pair is ours, not librdmacm's: it tells which
 // attributes to give it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "transport/verbs/cm_request.hpp"
 
 #include <arpa/inet.h>

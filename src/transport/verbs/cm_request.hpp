@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a request to the RDMA communication manager carries, and where it goes.
 #pragma once
 

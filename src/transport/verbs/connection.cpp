@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "transport/verbs/connection.hpp"
 
 #include <arpa/inet.h>

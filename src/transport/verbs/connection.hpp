@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Data path of a reliable-connected queue pair: RDMA writes into memory that the peer registered,
 // and reads from it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "transport/verbs/connector.hpp"
 
 #include "base/errors.hpp"

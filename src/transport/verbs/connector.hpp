@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How queue pairs become ready to send. There are two ways: plain exchange, where the two ends know
 // each other's addresses and take the same steps alone, and the RDMA communication manager, where
 // one end calls and the other one answers.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "transport/verbs/device.hpp"
 
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The RDMA devices of this machine: what they are, and how one is opened.
 #pragma once
 

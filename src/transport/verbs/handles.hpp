@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Verbs objects that own. Declare members in this order, so that they go in the opposite one:
 // device, protection domain, completion queues, then queue pairs and regions.
 #pragma once

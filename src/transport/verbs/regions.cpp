@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "transport/verbs/regions.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Memory that a device may read and that peers may write: what is registered, and under which keys.
 #pragma once
 

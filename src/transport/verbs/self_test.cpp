@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "transport/verbs/self_test.hpp"
 
 #include <sched.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a receiver on this device really sees of writes: a few records to ourselves, watched while
 // they land. It may take away what the device is believed to keep, never add to it. And how soon a
 // receiver knows of a record, by looking at memory and by an immediate.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "transport/verbs/transport.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // RDMA over reliable-connected queue pairs (InfiniBand, RoCE, SoftRoCE): set-up.
 //
 // Bring-up: once it is known what every end relies on, rely_on. Then, per peer, address_for (queue

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A program of MPI in C++.
 #include <mpi.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Starts from a running MPI, with the shared library and the MPI bootstrap of the package.
 #include <qpmesh/mpi.hpp>
 #include <qpmesh/qpmesh.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Arguments that cannot mean anything, through every call that takes them: what the caller is told,
 // and that nothing came of it.
 #include <array>

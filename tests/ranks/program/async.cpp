@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Operations in flight: many at once, none waited for in order, none waiting for a peer to return.
 #include <algorithm>
 #include <cstdlib>

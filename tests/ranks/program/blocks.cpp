@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A range for each block: wherever they lie, in collectives of every algorithm, and what is told of
 // those that make no sense.
 #include <algorithm>

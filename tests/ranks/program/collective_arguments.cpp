@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Arguments of collectives that cannot mean anything: what the caller is told, and that nothing
 // came of it.
 #include <algorithm>

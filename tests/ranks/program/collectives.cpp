@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Every collective by every algorithm that it has, through the public face alone.
 #include <algorithm>
 #include <array>

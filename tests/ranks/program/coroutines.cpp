@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Coroutines of the program's own, of types of its own, that wait for requests.
 #include <array>
 #include <atomic>

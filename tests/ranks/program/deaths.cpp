@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Ranks whose programs end on their first error, as most do: what each of them says it was told.
 #include <unistd.h>
 

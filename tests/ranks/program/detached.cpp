@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Operations that are left to themselves.
 #include <array>
 #include <optional>

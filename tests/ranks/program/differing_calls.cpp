@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Collectives that ranks call differently: what every rank is told.
 #include <algorithm>
 #include <optional>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Every ordered pair of calls that must not meet: what all ranks are told, and how soon.
 #include <optional>
 #include <thread>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What messages cost in packets and credits. For one guest, whose device counts the packets of both
 // ranks.
 #include <fstream>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How ranks end, or stop, while others wait for them. The watching test kills;
 // the ranks tell what they saw, and when.
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Options that disagree, starts that fail, calls at the wrong time: what every rank is told.
 #include <fcntl.h>
 #include <sys/resource.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "program/every_call.hpp"
 
 #include <array>

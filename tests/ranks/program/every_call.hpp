@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Every call that a communicator is asked to make, with arguments that are good: for tests in which
 // all of them are refused alike.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A process that forks: the child has copies of every handle, and none of them is its own.
 #include <sys/wait.h>
 #include <unistd.h>

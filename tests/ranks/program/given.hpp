@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One call of a collective with arguments that a test spoils, in both of its forms.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Ranks as points of a grid.
 #include <algorithm>
 #include <limits>

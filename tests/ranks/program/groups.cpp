@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Groups and memory: split, duplicate, split_node, independent, allocate.
 #include <sys/sysinfo.h>
 #include <unistd.h>

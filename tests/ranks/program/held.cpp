@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A rank that is held in the middle of copying into another one's buffer.
 #include <linux/filter.h>
 #include <linux/seccomp.h>

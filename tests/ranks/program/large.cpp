@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Counts beyond 2 GiB, in far less memory.
 #include <sys/mman.h>
 #include <unistd.h>

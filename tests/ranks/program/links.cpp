@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What ranks see of a network that fails under them, or only stops for a while. The test's guests
 // do that to it.
 #include <algorithm>

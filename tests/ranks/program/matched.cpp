@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Messages that are matched first and received later, sends that end with their receive, exchanges
 // with two tags.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Point to point: sizes, order, any source and any tag, self, probe, sendrecv,
 // truncation, unexpected messages, a deadline.
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Ranks of one node that load each other's memory: what slow members, failures and the caller's
 // elements must not do.
 #include <linux/filter.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Memory that one rank allocates, and looks into Buffers of others.
 #include <memory_resource>
 #include <numeric>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Calls that are prepared, and started again and again.
 #include <numeric>
 #include <optional>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Random operations in flight together, from a seed: every rank draws the same plan, and knows what
 // must arrive. Where a rank's own memory lies is its own draw: private at any alignment, or in a
 // Buffer.

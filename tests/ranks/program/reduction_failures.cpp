@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reductions of the caller's that throw, or that call the library.
 #include <stdexcept>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What becomes of a request that is not simply waited for: two contexts, cancelled, told before,
 // left by an exception or by finish().
 #include <algorithm>

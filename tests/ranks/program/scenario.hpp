@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the scenarios of the rank program share: checks that say where, data
 // that can be recognised, errors as expected.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Several threads in one context, and one of the library's that makes progress.
 #include <sys/epoll.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Point-to-point messages say what their elements are.
 #include "program/scenario.hpp"
 

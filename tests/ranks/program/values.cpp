@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One element of each rank, results that are returned, functions of two elements, and partners that
 // are not there.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Several vectors that are reduced by one call.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Sentences for people who must find out why a link failed, with the facts of both hosts.
 #include <fmt/format.h>
 

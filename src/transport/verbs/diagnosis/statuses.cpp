@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "transport/verbs/diagnosis/statuses.hpp"
 
 #include <algorithm>

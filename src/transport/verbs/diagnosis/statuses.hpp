@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What completion statuses and events mean, what usually causes them, and what to do next.
 #pragma once
 

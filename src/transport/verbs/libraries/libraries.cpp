@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "transport/verbs/libraries/libraries.hpp"
 
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // libibverbs and librdmacm, opened when they are first needed: a build with verbs also runs where
 // they are not installed, without RDMA.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "transport/verbs/selection/choice.hpp"
 
 #include <arpa/inet.h>

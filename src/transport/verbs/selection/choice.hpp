@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which device, port and GID a rank uses: pure functions on plain data, the same on every rank.
 // Each rank offers its best endpoints, all ranks see all offers, and everybody computes alike who
 // uses which port and by which pair of GIDs two ranks connect (pairing.hpp).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What there is to know about RDMA devices before one is chosen, as plain data: discover() fills it
 // in from the machine, tests from recorded tables.
 #pragma once

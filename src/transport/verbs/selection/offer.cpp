@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a rank offers to others, why it offers nothing, and how an offer travels.
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "transport/verbs/selection/pairing.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // By which ports and GIDs ranks connect: pure functions of all ranks' offers, so that every rank
 // comes to the same result by itself.
 #pragma once

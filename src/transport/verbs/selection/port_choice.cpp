@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which port each rank uses. A rank has one, so the ranks' choices depend on each other: start from
 // several simple assignments, let one rank after the other improve its own until nobody can, and
 // take the best. It ends: reaching is mutual, so what is better for one rank is better for all.

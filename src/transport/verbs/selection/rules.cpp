@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "transport/verbs/selection/rules.hpp"
 
 #include <algorithm>

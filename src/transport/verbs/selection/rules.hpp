@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What follows from a device's facts: how receivers learn of writes, how long a link tries, how
 // long its packets are, and whether the queues fit.
 #pragma once
