@@ -81,7 +81,8 @@ debian_suite() {
        -o APT::Sandbox::User=root -o Debug::NoLocking=1)
   [ ! -e "$own/complete" ] || return 0
   say "the package lists of Debian $2 for $3"
-  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' | head -n 1)
+  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian')
+  mirror=${mirror%%$'\n'*}
   [ -n "$mirror" ] || fail "apt has no lists of Debian's packages: run apt-get update"
   printf 'deb %s %s main\ndeb-src %s %s main\n' "$mirror" "$2" "$mirror" "$2" >"$own/sources.list"
   log=$(apt-get "${apt[@]}" update 2>&1) || fail "apt-get update of Debian $2: $log"

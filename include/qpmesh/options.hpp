@@ -93,13 +93,13 @@ struct Options {
   std::int64_t rails = 1;
   // QPMESH_GID_INDEX: an entry of the port's GID table; -1 = chosen by address
   std::int64_t gid_index = -1;
-  // QPMESH_TRAFFIC_CLASS: of the packets of queue pairs, on IP its DSCP and ECN bits; -1 = the
-  // port's own where the system sets one, else 106 over RoCE v2 and 0 elsewhere (agreed)
+  // QPMESH_TRAFFIC_CLASS: the traffic class of RDMA packets, over IP their DSCP and ECN bits; -1 =
+  // the port's own where the system sets one, else 106 over RoCE v2 and 0 elsewhere (agreed)
   std::int64_t traffic_class = -1;
-  // QPMESH_SERVICE_LEVEL: of the packets of queue pairs; over RoCE the Ethernet priority, 0 to 7
-  // (agreed)
+  // QPMESH_SERVICE_LEVEL: the service level of RDMA packets; over RoCE the Ethernet priority, 0 to
+  // 7 (agreed)
   std::int64_t service_level = 0;
-  // QPMESH_FLOW_LABEL: of what this rank sends over RDMA; 0 = the device derives it
+  // QPMESH_FLOW_LABEL: the flow label of RDMA packets that this rank sends; 0 = the device derives it
   std::int64_t flow_label = 0;
   // QPMESH_PKEY_INDEX: the entry of the port's partition key table; -1 = the first with full
   // membership

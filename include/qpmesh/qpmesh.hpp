@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Everything a program needs: #include <qpmesh/qpmesh.hpp>. Apart are the MPI bootstrap, in
-// <qpmesh/mpi.hpp>, and ArenaResource, in <qpmesh/arena_resource.hpp>, for <memory_resource> is long.
+// <qpmesh/mpi.hpp>, and ArenaResource, in <qpmesh/arena_resource.hpp>, because <memory_resource> takes long to compile.
 #pragma once
 
 #if __cplusplus < 202002L

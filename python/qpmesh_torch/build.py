@@ -20,7 +20,7 @@ import torch
 
 tested = ("2.6", "2.13", "2.14")
 here = os.path.dirname(os.path.abspath(__file__))
-# CMake's build tree and a wheel for one torch say in built_for.py which torch _library is for; the build tree also where the sources are.
+# CMake's build tree says in built_for.py which torch _library is for, and where the sources are.
 built_for = types.SimpleNamespace(torch=None)
 if os.path.exists(os.path.join(here, "built_for.py")):
     from . import built_for  # noqa: F811
@@ -87,7 +87,7 @@ def _module(name, path):
 
 
 def _compile(name, folder, sources, includes, libqpmesh):
-    _require_tools(name)
+    _require_tools()
     try:
         from torch.utils import cpp_extension
     except ImportError as error:
@@ -96,6 +96,9 @@ def _compile(name, folder, sources, includes, libqpmesh):
         os.remove(os.path.join(folder, "lock"))
     print(f"qpmesh_torch: compiling for torch {torch.__version__} in {folder} (once, about half a minute)", file=sys.stderr, flush=True)
     place = os.path.dirname(libqpmesh)
+    if not shutil.which("ninja"):  # torch runs it by name, and its package may lie in an environment that is not active
+        import ninja
+        os.environ["PATH"] = os.pathsep.join([ninja.BIN_DIR, os.environ.get("PATH", os.defpath)])
     try:
         return cpp_extension.load(name, [os.path.join(sources, "all.cpp")], build_directory=folder, extra_include_paths=includes,
                                   extra_cflags=["-std=c++20", "-O2", "-fvisibility=hidden"], extra_ldflags=[libqpmesh, f"-Wl,-rpath,{place}"])
@@ -103,7 +106,7 @@ def _compile(name, folder, sources, includes, libqpmesh):
         raise ImportError(f"qpmesh_torch could not be compiled for torch {torch.__version__} in {folder}: {error}") from error
 
 
-def _require_tools(name):
+def _require_tools():
     """ImportError: names all that is missing, and the packages that have it."""
     def has_header(header):
         folders = [os.path.join(os.path.dirname(torch.__file__), "include"), "/usr/include", "/usr/local/include", sysconfig.get_paths()["include"]]
@@ -117,7 +120,7 @@ def _require_tools(name):
         (has_header("pybind11/pybind11.h"), "pybind11's headers", "Debian: pybind11-dev; pip: part of torch")) if not found]
     if missing:
         raise ImportError(f"qpmesh_torch is compiled when it is first imported beside torch {torch.__version__}, and this is missing: "
-                          + "; ".join(missing) + f". Or install a package that holds it compiled for this torch ({name}).")
+                          + "; ".join(missing))
 
 
 def _prove(made):

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The whole extension as one source: torch's headers take most of a minute to read.
 #include <Python.h>  // first, as it says itself
-// The order matters to nobody.
+// In any order.
 #include "background.cpp"
 #include "flight.cpp"
 #include "group.cpp"

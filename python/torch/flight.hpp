@@ -57,9 +57,9 @@ class Flight : public std::enable_shared_from_this<Flight> {
   // or calls keep(): nobody else holds them.
   void then(std::function<void(Flight&)> step) { next_ = std::move(step); }
 
-  // It is in flight from here on, and may be watched.
+  // Marks the operation as in flight: the background thread may watch it from here on.
   void begins();
-  // It is over: what it did was done when the call returned. Throws what failed behind that.
+  // Ends an operation that a blocking call has completed: copies its results. Throws if that fails.
   void end_here();
 
   // ---- from here on, any thread ----
@@ -150,7 +150,8 @@ class Work final : public c10d::Work {
   std::vector<at::Tensor> result() override;
   void synchronize() override {}
   float getDuration() const override { return flight_->ms(); }
-  // Of the group's collectives; messages have that of the last one before.
+  // Returns the number of this collective in its group; a message has the number of the last
+  // collective before it.
   uint64_t getSequencenumber() const override { return flight_->doing().number; }
   bool wait(std::chrono::milliseconds timeout) override;
   void abort() override;

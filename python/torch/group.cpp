@@ -240,7 +240,7 @@ std::shared_ptr<Group> Group::make(std::string name, qpmesh_communicator* commun
 Group::~Group() { leave(); }
 
 void Group::leave() noexcept {
-  if (pieces_.load() > 0) return;
+  if (pieces_.load() > 0 || waiting_.load() > 0) return;
   qpmesh_communicator_free(std::exchange(communicator_, nullptr));
 }
 

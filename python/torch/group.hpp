@@ -46,9 +46,9 @@ class Group {
   int timeout_ms(std::chrono::milliseconds limit) const noexcept;
   std::chrono::milliseconds timeout() const noexcept { return timeout_.load(); }
   void set_timeout(std::chrono::milliseconds timeout);
-  // How many began.
+  // Counts the collectives that have begun.
   std::atomic<std::uint64_t> collectives = 0;
-  // A call failed with a qpmesh_code.
+  // Records that a call failed with this qpmesh_code.
   void failed(int code) noexcept;
   // As c10d::ErrorType counts: 0 none, 1 timeout, 2 of the connection, 3 of another rank.
   int last_failure() const noexcept { return last_failure_.load(); }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -26,7 +27,7 @@ namespace {
 
 constexpr std::uint16_t roce_port = 4791;
 
-// Of a packet of a reliable connection, by the opcode in its base transport header.
+// The kinds of packets of a reliable connection, told apart by the opcode in the base transport header.
 constexpr std::array<const char*, 4> kinds{"writes", "reads", "answers", "acknowledgements"};
 int kind_of(unsigned opcode) {
   if (opcode >= 0x06 && opcode <= 0x0b) return 0;

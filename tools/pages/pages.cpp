@@ -126,7 +126,8 @@ void add_to(CLI::App& app, std::string_view summary) {
                             fmt::print("{}", page());
                             throw CLI::Success{};
                           })
-        ->group("");  // not shown
+        ->trigger_on_parse()  // before anything is found missing
+        ->group("");          // not shown
   };
   add("--man", [&app, summary] { return man_page(app, summary); });
   add("--completion", [&app] { return completion(app); });
