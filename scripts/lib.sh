@@ -8,7 +8,7 @@ packages_build=(g++ cmake ninja-build pkg-config libfmt-dev libsodium-dev libhwl
                 libibverbs-dev librdmacm-dev ibverbs-providers nlohmann-json3-dev
                 python3-dev pybind11-dev)
 packages_test=(mpich libseccomp-dev util-linux procps  # Hydra, the trap for system calls, setpriv, pkill
-               qemu-system-x86 busybox-static kmod cpio iproute2 xz-utils  # guests with SoftRoCE (tests/vm); hosts of our own
+               qemu-system-x86 busybox-static kmod cpio iproute2 xz-utils zstd  # guests with SoftRoCE (tests/vm); hosts of our own
                ibverbs-utils rdmacm-utils perftest                         # and what runs in them
                openssh-client openssh-server                               # qpmesh-run --hosts
                python3 python3-mpi4py python3-numpy python3-pip python3-setuptools python3-wheel)  # pages: their code, their links, programs side by side

@@ -41,7 +41,7 @@ kernels_in() {  # DIR: versions that have all modules of the list above, one a l
 fetch_kernel() {  # DIR
   local dir=$1 missing work package
   [ "$(uname -m)" = x86_64 ] || skip "guests run the host's own programs and are made for x86-64 only; this is $(uname -m)"
-  missing=$(missing_commands dpkg-deb depmod modprobe busybox cpio xz tar strip)
+  missing=$(missing_commands dpkg-deb depmod modprobe busybox cpio xz zstd tar strip)
   [ -z "$missing" ] || skip "no kernel for guests can be made, these commands are missing: $missing"
   work=$(mktemp -d "$dir/fetch.XXXXXX")
   package=${VM_KERNEL_DEB:-}
@@ -76,22 +76,39 @@ download_with() {  # WORK "NAME…" [APT-OPTION…]
 }
 
 unpack_kernel() {  # PACKAGE WORK: makes DIR/VERSION beside WORK, whole or not at all
-  local package=$1 work=$2 version patterns=() folder offset
-  for folder in "${module_folders[@]}"; do patterns+=("./lib/modules/*/kernel/$folder*"); done
+  local package=$1 work=$2 version patterns=() folder
+  # From Debian 13 on the modules lie below usr, are compressed, and some of the folders are gone: copy_modules sees what is missing.
+  for folder in "${module_folders[@]}"; do patterns+=("*/lib/modules/*/kernel/$folder*"); done
   dpkg-deb --fsys-tarfile "$package" |
-    tar -x -C "$work" --wildcards './boot/vmlinuz*' './lib/modules/*/modules.*' "${patterns[@]}" || return 1
+    tar -x -C "$work" --wildcards './boot/vmlinuz*' '*/lib/modules/*/modules.*' "${patterns[@]}" 2>"$work/tar.log" || true
+  [ ! -d "$work/usr/lib" ] || mv "$work/usr/lib" "$work/lib"
+  [ -d "$work/lib/modules" ] || return 1
+  find "$work/lib" -name '*.ko.xz' -exec xz -d {} + || return 1
   version=$(ls "$work/lib/modules")
   depmod -b "$work" "$version" || return 1
   mkdir -p "$work/new/modules"
   copy_modules "$work" "$version" "$work/new/modules" || return 1
   # Uncompressed, it starts by PVH: emulating the decompression would take longer than all else until user space.
-  offset=$(grep -aboP -m 1 '\xFD7zXZ\x00' "$work/boot/vmlinuz-$version" | head -n 1 | cut -d : -f 1)
-  [ -n "$offset" ] || return 1
-  { tail -c "+$((offset + 1))" "$work/boot/vmlinuz-$version" || true; } |  # xz stops reading before the end
-    xz -dc --single-stream >"$work/new/vmlinux" || return 1
+  uncompress_kernel "$work/boot/vmlinuz-$version" >"$work/new/vmlinux" || return 1
   echo "${guest_modules[*]}" >"$work/new/names"
   rm -rf "$(dirname "$work")/$version"
   mv "$work/new" "$(dirname "$work")/$version"
+}
+
+# Prints the kernel proper of a bzImage. Fields and offsets: Documentation/arch/x86/boot.rst of Linux. Its last four bytes are the length
+# of what comes out.
+uncompress_kernel() {  # FILE
+  local setup_sectors offset bytes magic unpack
+  setup_sectors=$(od -An -tu1 -j 0x1f1 -N 1 "$1")
+  offset=$(((setup_sectors + 1) * 512 + $(od -An -tu4 -j 0x248 -N 4 "$1")))
+  bytes=$(od -An -tu4 -j 0x24c -N 4 "$1")
+  magic=$(od -An -tx1 -j "$offset" -N 4 "$1")
+  case $magic in
+    " fd 37 7a 58") unpack=(xz -dc) ;;    # Debian 12
+    " 28 b5 2f fd") unpack=(zstd -dc) ;;  # Debian 13
+    *) return 1 ;;
+  esac
+  dd if="$1" bs=1M iflag=skip_bytes,count_bytes skip="$offset" count="$((bytes - 4))" status=none | "${unpack[@]}"
 }
 
 # With what they depend on, and without signatures, which the guest would only spend time on.

@@ -18,7 +18,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace qpmesh::collectives::HWY_NAMESPACE {
 
-#if HWY_TARGET == HWY_SCALAR
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SSE2
 
 ReduceKernel kernel_of(ReductionKind /*kind*/, ElementType /*type*/) { return nullptr; }
 
