@@ -882,7 +882,7 @@ TEST(ranks_by_hand, ranks_of_two_users_do_not_meet_and_are_told_that_they_must_b
   const std::string root = "@qpmesh-65534-" + job + "-0";
   const std::string unreached =
       "rank 1 did not reach rank 0 at " + root + ": * attempt* in * ms, the last: " + root + " (*";
-  const test::PublicCopy program{RANK_PROGRAM};
+  const test::PublicCopy program{RANK_PROGRAM, QPMESH_LIBRARY};
   std::vector<Process> ranks;
   for (const int rank : {0, 1}) {
     const Words variables{"QPMESH_RANK=" + std::to_string(rank), "QPMESH_SIZE=2",
@@ -959,7 +959,7 @@ TEST_P(RanksApart, run_the_ten_lines) {
 
 TEST_P(RanksApart, compute_over_tcp_unasked_and_say_what_keeps_them_apart) {
   if (!test::another_user_can_run()) GTEST_SKIP() << test::another_user_takes;
-  const test::PublicCopy program{RANK_PROGRAM};
+  const test::PublicCopy program{RANK_PROGRAM, QPMESH_LIBRARY};
   auto ranks =
       start_apart(GetParam(), {program.path(), "allreduce_of_every_size"}, {"QPMESH_LOG=info"});
   expect_success(ranks);
