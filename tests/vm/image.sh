@@ -47,6 +47,8 @@ fetch_kernel() {  # DIR
   package=${VM_KERNEL_DEB:-}
   [ -n "$package" ] || { say "downloading Debian's kernel image"; download "$work" linux-image-amd64 && package=$(echo "$work"/*.deb); } ||
     { rm -rf "$work"; skip "no kernel for guests: apt-get could not download linux-image-amd64; VM_KERNEL_DEB may name a package file"; }
+  [[ $(dpkg-deb -c "$package") == *boot/vmlinuz* ]] ||
+    { rm -rf "$work"; skip "no kernel for guests: $(basename "$package") holds none, it is in packages of its own"; }
   say "unpacking $(basename "$package")"
   unpack_kernel "$package" "$work" || fail "$package does not hold what guests need; see $work"
   rm -rf "$work"
