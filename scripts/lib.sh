@@ -7,7 +7,7 @@ packages_build=(g++ cmake ninja-build pkg-config libfmt-dev libsodium-dev libhwl
                 libcli11-dev libbenchmark-dev libgtest-dev libgmock-dev openmpi-bin libopenmpi-dev
                 libibverbs-dev librdmacm-dev ibverbs-providers nlohmann-json3-dev
                 python3-dev pybind11-dev)
-packages_test=(make dpkg-dev  # outside projects, packages
+packages_test=(make dpkg-dev file  # outside projects, packages
                mpich libseccomp-dev util-linux procps  # Hydra, the trap for system calls, setpriv, pkill
                qemu-system-x86 busybox-static kmod cpio iproute2 xz-utils zstd  # guests with SoftRoCE (tests/vm); hosts of our own
                ibverbs-utils rdmacm-utils perftest                         # and what runs in them
