@@ -387,7 +387,7 @@ TEST(qpmesh_run, says_which_program_it_cannot_find) {
   EXPECT_EQ(directory.errors(), "qpmesh-run: cannot run \"/\": Permission denied\n");
 }
 
-  // A star stands for what versions of CLI11 put around a range.
+  // A star stands for what versions of CLI11 write in their own way.
 TEST(qpmesh_run, refuses_a_command_line_that_makes_no_sense) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> wrong{
       {{}, "--np is required"},
@@ -396,7 +396,7 @@ TEST(qpmesh_run, refuses_a_command_line_that_makes_no_sense) {
       {{"-np"}, "--np: 1 required INT:INT in [1 - 65536] missing"},
       {{"-np", "0", "true"}, "--np: Value 0 not in range *1*65536*"},
       {{"-np", "x", "true"}, "--np: Value x not in range *1*65536*"},
-      {{"-np", "2", "-np", "3", "true"}, "--np: At Most 1 required but received 2"},
+      {{"-np", "2", "-np", "3", "true"}, "--np: At * 1 required but received 2"},
       {{"-np", "2", "--no-such-option", "true"},
        "The following argument was not expected: --no-such-option"},
       {{"-np", "1", "--grace-ms", "-5", "true"}, "--grace-ms: Value -5 not in range *0*3600000*"}};
