@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "launch.hpp"
-#include "tests/support/expected_error.hpp"
 #include "tests/support/refuse_pidfd_open.hpp"
 
 namespace {
@@ -387,26 +386,38 @@ TEST(qpmesh_run, says_which_program_it_cannot_find) {
   EXPECT_EQ(directory.errors(), "qpmesh-run: cannot run \"/\": Permission denied\n");
 }
 
-  // A star stands for what versions of CLI11 write in their own way.
+// Returns the text as newer versions of CLI11 write it.
+std::string in_newer_cli11(std::string text) {
+  constexpr std::pair<std::string_view, std::string_view> changes[] = {
+      {"not in range 1 to 65536", "not in range [1 - 65536]"},
+      {"not in range 0 to 3600000", "not in range [0 - 3600000]"},
+      {"At Most", "At most"}};
+  for (const auto& [older, newer] : changes)
+    if (const auto at = text.find(older); at != text.npos) text.replace(at, older.size(), newer);
+  return text;
+}
+
 TEST(qpmesh_run, refuses_a_command_line_that_makes_no_sense) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> wrong{
       {{}, "--np is required"},
       {{"true"}, "--np is required"},
       {{"-np", "2"}, "program is required"},
       {{"-np"}, "--np: 1 required INT:INT in [1 - 65536] missing"},
-      {{"-np", "0", "true"}, "--np: Value 0 not in range *1*65536*"},
-      {{"-np", "x", "true"}, "--np: Value x not in range *1*65536*"},
-      {{"-np", "2", "-np", "3", "true"}, "--np: At * 1 required but received 2"},
+      {{"-np", "0", "true"}, "--np: Value 0 not in range 1 to 65536"},
+      {{"-np", "x", "true"}, "--np: Value x not in range 1 to 65536"},
+      {{"-np", "2", "-np", "3", "true"}, "--np: At Most 1 required but received 2"},
       {{"-np", "2", "--no-such-option", "true"},
        "The following argument was not expected: --no-such-option"},
-      {{"-np", "1", "--grace-ms", "-5", "true"}, "--grace-ms: Value -5 not in range *0*3600000*"}};
+      {{"-np", "1", "--grace-ms", "-5", "true"}, "--grace-ms: Value -5 not in range 0 to 3600000"}};
   for (const auto& [arguments, what] : wrong) {
     Launch run{arguments};
     EXPECT_EQ(run.wait(), 2);
-    const std::string expected =
-        "qpmesh-run: " + what +
-        "\nqpmesh-run -np N [options] [--] program [arguments…]; --help says more\n";
-    EXPECT_TRUE(qpmesh::test::matches(run.errors(), expected)) << run.errors();
+    const auto expected = [](const std::string& cause) {
+      return "qpmesh-run: " + cause +
+             "\nqpmesh-run -np N [options] [--] program [arguments…]; --help says more\n";
+    };
+    EXPECT_TRUE(run.errors() == expected(what) || run.errors() == expected(in_newer_cli11(what)))
+        << run.errors();
     EXPECT_EQ(run.output(), "");
   }
 }
